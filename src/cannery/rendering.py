@@ -23,13 +23,13 @@ from cannery.messages.conversation import Conversation
 from cannery.messages.requests import Request, Response
 from cannery.repairs import REPAIRABLE, repair
 from cannery.repairs.aliases import renamed_tools
-from cannery.repairs.survey import DEVELOPER, OPAQUE, SAID, UNPAIRED, survey
+from cannery.repairs.survey import DEVELOPER, OPAQUE, PATCHED, SAID, UNPAIRED, survey
 from cannery.wire.bodies import encode, escaped_paths, with_escapes
 from cannery.wire.contract import UNKNOWN_MODEL, Dialect, Piece, Rules
 from cannery.wire.foreign import report_settings
 from cannery.wire.losses import Locate, Rendered, Report, enforce
 from cannery.wire.parting import parted_texts
-from cannery.wire.places import Places, locator
+from cannery.wire.places import Locator, Places
 from cannery.wire.residues import dropped_keys
 from cannery.wire.turns import changed
 
@@ -95,9 +95,12 @@ class Writing(Struct):
         facts = survey(pieces, rules)
         # Repairs may put in sentences where nothing was said.
         said = facts & SAID
-        self.offer = offered(self.request, self.target, has_blocks=bool(facts & OPAQUE))
-        if facts & OPAQUE or (self.offer is not None and self.offer.functions):
-            pieces = in_words(pieces, self.target, report, self.offer, way=self.hosted)
+        has_blocks, has_patched_calls = bool(facts & OPAQUE), bool(facts & PATCHED)
+        self.offer = offer = offered(
+            self.request, self.target, has_blocks=has_blocks, has_patched_calls=has_patched_calls
+        )
+        if has_blocks or (offer is not None and offer.functions):
+            pieces = in_words(pieces, self.target, report, offer, way=self.hosted)
             pieces = parted_texts(pieces, self.target.name, report)
             facts = survey(pieces, rules)
         if facts & REPAIRABLE:
@@ -318,4 +321,4 @@ def _spell_broken(encoded: bytes, value: Request | Response, name: str, report: 
 
 def locate_in(source: str | None, places: Places | None) -> Locate:
     """How places become paths of a body in the dialect of its source."""
-    return locator(places, None if source is None else find_dialect(source).control_paths)
+    return Locator(places, None if source is None else find_dialect(source).control_paths)

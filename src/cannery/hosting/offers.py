@@ -77,22 +77,32 @@ def _position(place: str) -> int:
     return int(found[1]) if found else 1 << 30
 
 
-def offered(request: Request, target: Dialect, *, has_blocks: bool) -> Offer | None:
+def offered(
+    request: Request, target: Dialect, *, has_blocks: bool, has_patched_calls: bool
+) -> Offer | None:
     """The offer of a request to another dialect; None where each tool is a function that stands for itself."""
-    tools = request.tools
-    source = None if request.source is None else find_dialect(request.source).hosted
-    settings = {} if source is None else _settings(request, source)
+    table = NO_HOSTED if request.source is None else find_dialect(request.source).hosted
+    has_settings = table.settings and request.residue is not None
+    settings = _settings(request, table) if has_settings else {}
     more = _more_tools(request) if has_blocks else []
-    calls = _group_calls(request) if source is not None and source.group else []
-    if not (settings or more or calls) and all(tool.hosted is absent for tool in tools):
-        return None
-    return _Offering(request, target).offer(settings, more, calls)
+    calls = _group_calls(request) if has_patched_calls and table.group else []
+    if settings or more or calls or _has_hosted(request.tools):
+        return _Offering(request, target).offer(settings, more, calls)
+    return None
+
+
+def _has_hosted(tools: Iterable[Tool]) -> bool:
+    """Whether a provider runs one of the tools, or a dialect defines it."""
+    for tool in tools:
+        if tool.hosted is not absent:
+            return True
+    return False
 
 
 def _settings(request: Request, table: HostedTable) -> Object:
     """The fields beside the tools that define some."""
     residue = request.residue
-    if not table.settings or residue is None or residue.envelope is None:
+    if residue is None or residue.envelope is None:
         return {}
     if not any(f'"{key}"' in residue.envelope for key in table.settings):
         return {}

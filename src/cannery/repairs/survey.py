@@ -54,6 +54,8 @@ OPAQUE = 1024
 DEVELOPER = 2048
 # Anything at all is said.
 SAID = 4096
+# Calls of which a dialect said more than the model knows.
+PATCHED = 16384
 
 _SPOKEN = frozenset({UserCanisterClass, AssistantCanisterClass, SupervisorCanisterClass})
 # What a content is that is not bare text; of most kinds there is nothing to say.
@@ -95,8 +97,11 @@ def survey(pieces: list[Piece], rules: Rules) -> int:  # noqa: C901, PLR0912, PL
         else:
             facts |= SAID
         residue = canister.residue
-        if residue is not None and residue.cache:
-            facts |= MARKS
+        if residue is not None:
+            if residue.cache:
+                facts |= MARKS
+            if residue.part and kind is InvocationCanisterClass:
+                facts |= PATCHED
         whose = SIDES[kind]
         if kind is InvocationCanisterClass:
             if is_answered:

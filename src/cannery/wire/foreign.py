@@ -22,9 +22,11 @@ from cannery.wire.losses import ENVELOPE, Place, Report
 from cannery.wire.places import ControlPaths
 from cannery.wire.residues import Left, dropped_keys
 
-_SIGNATURES = (
-    *("thoughtSignature", "thought_signature", "signature"),
-    *("encrypted_content", "encrypted_stdout", "encrypted_index"),
+_SIGNATURES = frozenset(
+    {
+        *("thoughtSignature", "thought_signature", "signature"),
+        *("encrypted_content", "encrypted_stdout", "encrypted_index"),
+    }
 )
 # What stands for the signature of a call that Gemini did not make, as clients send it, plain or in base64
 # (https://ai.google.dev/gemini-api/docs/thought-signatures, read 2026-11-17).
@@ -44,7 +46,7 @@ _CITATIONS = "citations"
 _SETTINGS = (*Controls.__struct_fields__, "tool_choice")
 # Empty objects that say something.
 _TELLING = frozenset({".web_search_options"})
-_MARKS = ("cache_control", "prompt_cache_breakpoint")
+_MARKS = frozenset({"cache_control", "prompt_cache_breakpoint"})
 _DETAILS = (".image_url.detail", "].detail")
 # What every dialect can say of a mark, in words of its own.
 _MARK_WORDS = {"type": ("ephemeral",), "mode": ("explicit",), "ttl": ("5m", "1h", "30m", "12h")}
@@ -59,6 +61,10 @@ _MADE_BY_SERVERS: dict[str, type] = {
     ".role": str,
     ".strict": bool,
 }
+# Keys of fields that may say nothing although something is in them.
+_QUIET = frozenset(
+    {*_MARKS, *("is_error", "thought", "detail"), *(path[1:] for path in _MADE_BY_SERVERS)}
+)
 # What says nothing where nothing is in it.
 _EMPTY = frozenset({str, list, dict})
 _STATES = frozenset(
@@ -77,16 +83,19 @@ def report_residue(value: Any, report: Report, place: Place, taken: str | None =
     if residue is None or not (residue.part or residue.envelope or residue.cache):
         return
     kind = type(value)
-    if kind is Request or kind is Response:
+    if kind is Tool:
+        # The form of a tool names the field that its schema was read from; what is kept of that is only its spelling.
+        read = residue.form.split() if residue.form else ()
+        for code, detail, within in lost_residue(residue, is_result=False):
+            if within.removeprefix(".") not in read:
+                report.lost.append((code, place, detail, within))
+        if residue.cache is not None:
+            report.lose("CACHE_MARK_DROPPED", place)
         return
-    # The form of a tool names the field that its schema was read from; what is kept of that is only its spelling.
-    read = residue.form.split() if kind is Tool and residue.form else ()
     is_result, is_answer = kind is ResultCanisterClass, kind in _OF_MODELS
     for code, detail, within in lost_residue(residue, is_result=is_result, is_answer=is_answer):
-        if within != taken and not (read and within.removeprefix(".") in read):
+        if within != taken:
             report.lost.append((code, place, detail, within))
-    if residue.cache is not None and kind is Tool:
-        report.lose("CACHE_MARK_DROPPED", place)
 
 
 def says_only_text(turn: list[Any], dialect: str, report: Report) -> bool:
@@ -109,35 +118,33 @@ def lost_residue(residue: Residue, *, is_result: bool, is_answer: bool = False) 
     lost: list[LostField] = []
     if residue.part:
         lost = lost_keys(dropped_keys(residue.part), is_marked=is_marked)
-    left: Left = []
     if residue.envelope:
         left = dropped_keys(residue.envelope)
-        for code, detail, path in lost_keys(left, is_marked=is_marked):
-            lost.append((code, detail, ENVELOPE + path))
-    if is_result:
+        lost += lost_keys(left, ENVELOPE, is_marked=is_marked)
+        if not is_answer:
+            for path, held in left:
+                # The id that a client gave to its own message; servers give them to answers and to items.
+                if path == ".id" and held and type(held) is str:
+                    lost.append(("MESSAGE_ID_DROPPED", "", f"{ENVELOPE}.id"))
+    if is_result and lost:
         # The name on a result is that of its call, which says it already.
-        lost = [each for each in lost if each[2] not in _NAMES]
-    if not is_answer:
-        for path, held in left:
-            # The id that a client gave to its own message; servers give them to answers and to items.
-            if path == ".id" and held and type(held) is str:
-                lost.append(("MESSAGE_ID_DROPPED", "", f"{ENVELOPE}.id"))
+        return [each for each in lost if each[2] not in _NAMES]
     return lost
 
 
-def lost_keys(left: Left, *, is_marked: bool) -> list[LostField]:
-    """The code, detail and path of every field that a reader left and that is lost."""
+def lost_keys(left: Left, holder: str = "", *, is_marked: bool) -> list[LostField]:
+    """The code, detail and path, below a holder, of every field that a reader left and that is lost."""
     lost: list[LostField] = []
     for path, held in left:
         said = lost_field(path, held, is_marked=is_marked)
         if said is not None:
-            lost.append((said[0], said[1], path))
+            lost.append((said[0], said[1], holder + path))
         elif is_marked and type(held) is dict and path.rpartition(".")[2] in _MARKS:
             # The mark itself is said otherwise; what else stands in it is not.
             for key, item in held.items():
                 if item not in _MARK_WORDS.get(key, ()) and lost_field(key, item) is not None:
                     detail = f"this {key!r} of a mark is known only to its own dialect"
-                    lost.append(("CACHE_MARK_DROPPED", detail, f"{path}.{key}"))
+                    lost.append(("CACHE_MARK_DROPPED", detail, f"{holder}{path}.{key}"))
     return lost
 
 
@@ -291,18 +298,20 @@ def lost_field(
 
     Of what is marked the writer says itself what becomes of the mark. No server makes the settings of a request.
     """
-    is_empty = held is None or (not held and type(held) in _EMPTY)
-    if is_empty or (not is_setting and _is_made(path, held)):
+    if not held and (held is None or type(held) in _EMPTY):
         return ("FIELD_DROPPED", "what is empty says something here") if path in _TELLING else None
     key = path.rpartition(".")[2]
-    if key in _MARKS:
-        return None if is_marked else ("CACHE_MARK_DROPPED", "")
-    # A result that is said not to have failed is one that did not fail; words that are no thought are words.
-    if path in (".is_error", ".thought") and held is False:
-        return None
-    # How closely an image is looked at by default.
-    if held == "auto" and (path == ".detail" or path.endswith(_DETAILS)):
-        return None
+    if key in _QUIET:
+        if key in _MARKS:
+            return None if is_marked else ("CACHE_MARK_DROPPED", "")
+        if not is_setting and _is_made(path, held):
+            return None
+        # A result that is said not to have failed is one that did not fail; words that are no thought are words.
+        if path in (".is_error", ".thought") and held is False:
+            return None
+        # How closely an image is looked at by default.
+        if held == "auto" and (path == ".detail" or path.endswith(_DETAILS)):
+            return None
     if key in _SIGNATURES:
         return "STANDIN_DROPPED" if held in STAND_INS else "SIGNATURE_DROPPED", ""
     return "FIELD_DROPPED", f"{key!r} is known only to its own dialect"

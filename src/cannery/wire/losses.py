@@ -7,6 +7,7 @@ the place in the source. ``CODES`` and ``REPAIRS`` are the tables that ``docs/lo
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from operator import itemgetter
 from typing import Any
 
 from msgspec import Struct
@@ -134,6 +135,7 @@ ALWAYS_ON = frozenset({"broken_unicode"})
 
 
 Place = int | str | None
+_place = itemgetter(1)
 # A loss as it is noted: its code, its place, the detail, and the path below the place; a repair the same way.
 Lost = tuple[str, Place, str, str]
 Repaired = tuple[str, Place, str]
@@ -284,21 +286,19 @@ class Report(Struct):
 
     def losses(self, locate: Locate) -> tuple[Loss, ...]:
         """The losses, each once, with paths."""
-        if not self.lost:
-            return ()
-        if len(self.lost) > 1:
-            self.lost.sort(key=_order)
         found: list[Loss] = []
-        paths: set[str] = set()
-        for code, place, detail, within in self.lost:
+        for code, place, detail, within in _ordered(self.lost):
             severity, usual = CODES[code]
-            path = "$" if place is None else _path(*self._found(place, within), locate)
-            paths.add(path)
+            if within in _OF_FILES or place == _THINKING:
+                place, within = self._found(place, within)  # noqa: PLW2901 - as the source has it
+            path = "$" if place is None else _path(place, within, locate)
             found.append(Loss(code, severity, path, detail or usual))
         # Most losses have a path of their own.
-        return (*(found if len(paths) == len(found) else dict.fromkeys(found)),)
+        if len(found) > 1 and len({loss.path for loss in found}) < len(found):
+            found = [*dict.fromkeys(found)]
+        return (*found,)
 
-    def _found(self, place: int | str, within: str) -> tuple[int | str, str]:
+    def _found(self, place: Place, within: str) -> tuple[Place, str]:
         """A place as the source has it, and the path below it.
 
         A result says its parts together, so that what is said of a file in it has no path. Of thinking the source may
@@ -319,12 +319,11 @@ class Report(Struct):
         """The repairs, each once, with paths."""
         if not self.repaired:
             return ()
-        self.repaired.sort(key=_order)
         found = [
             Repair(
                 name, "$" if place is None else _path(place, "", locate), detail or REPAIRS[name]
             )
-            for name, place, detail in self.repaired
+            for name, place, detail in _ordered(self.repaired)
         ]
         return (*dict.fromkeys(found),)
 
@@ -336,10 +335,15 @@ class Report(Struct):
         return Aliases(self.names, self.ids, frozenset(self.freeform), self.own)
 
 
-def _order(note: tuple[Any, ...]) -> int:
+def _ordered(notes: list[Any]) -> list[Any]:
     """What is about settings stands before what is about messages, and that in their order."""
-    place = note[1]
-    return place if type(place) is int else -1
+    if len(notes) < 2:
+        return notes
+    of_messages = [note for note in notes if type(note[1]) is int]
+    of_messages.sort(key=_place)
+    if len(of_messages) == len(notes):
+        return of_messages
+    return [note for note in notes if type(note[1]) is not int] + of_messages
 
 
 def enforce(policy: str, source: str | None, target: str, losses: tuple[Loss, ...]) -> None:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 
 from msgspec import Struct
-
-from cannery.wire.losses import Locate
 
 Path = tuple[str | int, ...]
 ControlPaths = Mapping[str, str | tuple[str, ...]]
@@ -51,10 +50,13 @@ class Places(Struct):
 
 def path_text(path: Path) -> str:
     """A path as text: ``messages[0].content``."""
-    text = ""
-    for step in path:
-        text += f"[{step}]" if type(step) is int else f".{step}"
-    return text[1:]
+    return _template(*map(type, path)) % path
+
+
+@lru_cache(maxsize=256)
+def _template(*kinds: type) -> str:
+    """How paths of keys and positions in this order are spelled."""
+    return "".join("[%s]" if kind is int else ".%s" for kind in kinds)[1:]
 
 
 def _message_of(path: Path) -> Path:
@@ -64,30 +66,37 @@ def _message_of(path: Path) -> Path:
     return path[: end + 1] if is_deeper else path[:end]
 
 
-def locator(places: Places | None, control_paths: ControlPaths | None) -> Locate:
+class Locator(Struct):
     """How places become paths of the body that was read; without one, they name parts of the request.
 
     ``control_paths`` says where the dialect of the body keeps its settings; None where there is no such dialect.
     """
-    noted = () if places is None else places.canisters
 
-    def locate(place: int | str, is_message: bool = False) -> str:  # noqa: FBT001, FBT002 - see Locate
-        if isinstance(place, int):
-            if place >= len(noted):
+    places: Places | None
+    control_paths: ControlPaths | None
+
+    def __call__(self, place: int | str, is_message: bool = False) -> str:  # noqa: FBT001, FBT002 - see Locate
+        """The path of a place, or of the wire message that holds it."""
+        places = self.places
+        if type(place) is int:
+            if places is None or place >= len(places.canisters):
                 return f"conversation[{place}]"
-            return path_text(_message_of(noted[place]) if is_message else noted[place])
+            path = places.canisters[place]
+            return path_text(_message_of(path) if is_message else path)
+        return self._named(str(place))
+
+    def _named(self, place: str) -> str:
+        places = self.places
         if place.startswith("@"):
-            return _setting(place, places, control_paths)
+            return _setting(place, places, self.control_paths)
         if place.startswith("#"):
             # Below a canister: its position, and the path from there.
             found = _BELOW.match(place)
-            return locate(int(found[1])) + found[2] if found else place
-        tool = None if places is None else _TOOL.fullmatch(place)
+            return self(int(found[1])) + found[2] if found else place
+        tool = None if places is None or not places.tools else _TOOL.fullmatch(place)
         if tool is None or places is None or int(tool[1]) >= len(places.tools):
             return place
         return path_text(places.tools[int(tool[1])])
-
-    return locate
 
 
 def _setting(place: str, places: Places | None, paths: ControlPaths | None) -> str:

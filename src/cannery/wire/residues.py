@@ -99,14 +99,17 @@ def own_residue(value: Any, dialect: str) -> Residue | None:
 
 def dropped_keys(patch: str | None) -> Left:
     """The fields that a residue of another dialect sets, with their values: what the writer leaves out."""
-    fields: Left = []
     # Only these parts of a patch set anything, at whatever level.
     if patch is None or not ('"s"' in patch or '"a"' in patch or '"v"' in patch):
-        return fields
+        return []
     found = decode_json(patch)
     # Records of a stored chat keep their content parts as they are, and their fields without a patch around them.
-    if type(found) is dict:
-        _add_keys(found, "", fields)
+    if type(found) is not dict:
+        return []
+    if len(found) == 1 and "s" in found:
+        return [(f".{key}", value) for key, value in found["s"].items() if value is not None]
+    fields: Left = []
+    _add_keys(found, "", fields)
     return fields
 
 
