@@ -86,17 +86,10 @@ def offered(
     settings = _settings(request, table) if has_settings else {}
     more = _more_tools(request) if has_blocks else []
     calls = _group_calls(request) if has_patched_calls and table.group else []
-    if settings or more or calls or _has_hosted(request.tools):
+    hosted = [tool for tool in request.tools if tool.hosted is not absent]
+    if settings or more or calls or hosted:
         return _Offering(request, target).offer(settings, more, calls)
     return None
-
-
-def _has_hosted(tools: Iterable[Tool]) -> bool:
-    """Whether a provider runs one of the tools, or a dialect defines it."""
-    for tool in tools:
-        if tool.hosted is not absent:
-            return True
-    return False
 
 
 def _settings(request: Request, table: HostedTable) -> Object:

@@ -13,25 +13,25 @@ NO_RESULT = "[no result was recorded for this tool call]"
 PLACEHOLDER = "[the conversation starts with the assistant]"
 CONTINUE = "[continue]"
 ERROR_PREFIX = "[tool error] "
-_FLAG = ERROR_PREFIX.rstrip()
+FLAG = ERROR_PREFIX.rstrip()
 SUPPLEMENT = "## Supplemental Information ##"
 
 # How every text begins that is read as more than text.
-MARKS = (ERROR_PREFIX.rstrip(), "[attached to the result of tool call ")
+MARKS = (FLAG, "[attached to the result of tool call ")
 
 _MEDIA_LABEL = re.compile(r"\[attached to the result of tool call ([^\]\n]+)\]")
 
 
 def flag_error(text: str) -> str:
     """The text of a failed result, marked as such."""
-    return ERROR_PREFIX + text if text else _FLAG
+    return ERROR_PREFIX + text if text else FLAG
 
 
 def read_error_flag(text: str) -> str | None:
     """The text behind the mark of a failed result, or None when there is no mark."""
     if text.startswith(ERROR_PREFIX):
         return text[len(ERROR_PREFIX) :]
-    return "" if text == _FLAG else None
+    return "" if text == FLAG else None
 
 
 def system_envelope(text: str) -> str:

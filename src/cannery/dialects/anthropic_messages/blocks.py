@@ -296,10 +296,12 @@ class BlockWriter:
 
 def is_bare_text(blocks: list[Any]) -> bool:
     """Whether blocks are one text and nothing else, so that a string may stand for them."""
-    if len(blocks) != 1 or type(blocks[0]) is not dict:
+    if len(blocks) != 1:
         return False
     block = blocks[0]
-    return len(block) == 2 and block.get("type") == "text" and "text" in block
+    if type(block) is not dict or len(block) != 2:
+        return False
+    return block.get("type") == "text" and "text" in block
 
 
 def _is_picture(content: FileContentClass) -> bool:

@@ -8,7 +8,7 @@ its place that remembers where it stood. The input of a call is kept as the body
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 import msgspec
 from msgspec import Raw
@@ -122,32 +122,32 @@ class MessageReader:
         """One message of a body."""
         if type(message) is not dict:
             refuse(place, f"expected an object, got {kind_of(message)}")
-        if "role" not in message:
-            refuse((*place, "role"), "is required")
-        role = message.pop("role")
+        role = message.pop("role", absent)
         if type(role) is not str or role not in _NAMES:
-            role = read_role(NAME, role, _ROLES, ".".join(map(str, (*place, "role"))))
+            if role is absent:
+                refuse(place + ("role",), "is required")
+            role = read_role(NAME, role, _ROLES, ".".join(map(str, place + ("role",))))
         content = message.pop("content", absent)
         envelope = encode({"s": message}).decode() if message else None
         if type(content) is str and role != "system":
             residue = None if envelope is None else Residue(NAME, None, envelope)
             make = new_user if role == "user" else new_assistant
             self.canisters.append(make(content, self.when, False, residue))
-            self._paths.append((*place, "content"))
+            self._paths.append(place + ("content",))
         elif content is absent:
             self._without_content("absent", role, place, envelope)
         elif role == "assistant":
-            self.answer(content, (*place, "content"), envelope)
+            self.answer(content, place + ("content",), envelope)
         elif role != "system":
-            self.content(content, role, (*place, "content"), envelope, None)
+            self.content(content, role, place + ("content",), envelope, None)
         elif content is None:
             self._without_content("null", role, place, envelope)
         else:
-            self.content(content, role, (*place, "content"), envelope, INLINE)
+            self.content(content, role, place + ("content",), envelope, INLINE)
 
     def _without_content(self, form: str, role: str, place: Path, envelope: str | None) -> None:
         if role != "system":
-            refuse((*place, "content"), "is required")
+            refuse(place + ("content",), "is required")
         residue = Residue(NAME, None, envelope, f"{INLINE}:{form}")
         self._add(role, "", place, False, residue)
 
@@ -163,16 +163,16 @@ class MessageReader:
         elif not content:
             self._add(role, "", path, False, Residue(NAME, None, envelope, _shape(form, "empty")))
         else:
-            is_single = len(content) == 1
+            is_single, joined = len(content) == 1, False
             for index, block in enumerate(content):
-                where = (*path, index)
+                where = path + (index,)
                 if type(block) is not dict:
                     refuse(where, f"expected an object, got {kind_of(block)}")
-                first = (envelope, is_single) if not index else (None, False)
                 if role == "user" and block.get("type") == "tool_result":
-                    self._result(block, where, index > 0, first[0])
+                    self._result(block, where, joined, envelope)
                 else:
-                    self.add_block(block, role, where, index > 0, *first, form)
+                    self.add_block(block, role, where, joined, envelope, is_single, form)
+                envelope, joined = None, True
 
     def answer(self, content: Any, path: Path, envelope: str | None) -> None:
         """What the assistant says: a canister for each block, and a silent one before a call that comes first."""
@@ -191,7 +191,7 @@ class MessageReader:
     ) -> None:
         """The blocks of the assistant; a single one may be the text for which a string could stand."""
         for index, block in enumerate(content):
-            where = (*path, index)
+            where = path + (index,)
             if type(block) is not dict:
                 refuse(where, f"expected an object, got {kind_of(block)}")
             if block.get("type") == "tool_use":
@@ -215,7 +215,7 @@ class MessageReader:
         form: str | None,
     ) -> None:
         """Add the canister of one block."""
-        mark = _read_mark(block)
+        mark = _read_mark(block) if "cache_control" in block else None
         held, patch = self.block(block, path, is_answer=role == "assistant")
         if is_single and patch is None and type(held) is str:
             # One text and nothing else, for which a string could stand.
@@ -253,7 +253,7 @@ class MessageReader:
         patch: Object = {"s": block} if block else {}
         if type(given) is dict:
             text = spelled_object(given)
-            if RAW_ARGUMENTS in text:
+            if RAW_ARGUMENTS in given:
                 unwrapped = input_text(decoded(given))
                 text = unwrapped if object_input(unwrapped) is None else text
         elif given is absent:
@@ -268,7 +268,8 @@ class MessageReader:
         residue = None
         if patch or form:
             part = encode(patch).decode() if patch else None
-            residue = Residue(NAME, part, None, form, None, _read_mark(block))
+            mark = _read_mark(block) if "cache_control" in block else None
+            residue = Residue(NAME, part, None, form, None, mark)
         self.canisters.append(
             new_invocation(text, self.when, True, residue, None, identifier, name, False)
         )
@@ -295,7 +296,8 @@ class MessageReader:
         residue = None
         if patch or form or envelope:
             part = encode(patch).decode() if patch else None
-            residue = Residue(NAME, part, envelope, form, None, _read_mark(block))
+            mark = _read_mark(block) if "cache_control" in block else None
+            residue = Residue(NAME, part, envelope, form, None, mark)
         self.canisters.append(new_result(held, self.when, joined, residue, None, identifier, error))
         self._paths.append(path)
 
@@ -310,7 +312,7 @@ class MessageReader:
             return "", "null", None
         if not content and type(content) is list:
             return "", "empty", None
-        parts, inner = self._parts(content, (*path, "content"))
+        parts, inner = self._parts(content, path + ("content",))
         if len(parts) == 1:
             return parts[0], "list", inner
         return new_parts(tuple(map(_wrapped, parts))), None, inner
@@ -322,7 +324,7 @@ class MessageReader:
         parts: list[Any] = []
         patches: Object = {}
         for index, block in enumerate(content):
-            where = (*path, index)
+            where = path + (index,)
             if type(block) is not dict:
                 refuse(where, f"expected an object, got {kind_of(block)}")
             held, patch = self.block(block, where, is_answer=False)
@@ -337,7 +339,7 @@ class MessageReader:
         """What one block says and what is left of it; a block that is not known is kept whole."""
         kind = block.get("type")
         if type(kind) is not str:
-            refuse((*path, "type"), "expected a string")
+            refuse(path + ("type",), "expected a string")
         if kind == "text":
             return self._text(block, path)
         for key, value in block.items():
@@ -378,7 +380,7 @@ class MessageReader:
 
     def _image(self, block: Object, path: Path) -> Held | None:
         source = _take_source(block, path)
-        found = self._payload(source, (*path, "source"))
+        found = self._payload(source, path + ("source",))
         if found is None:
             block["source"] = source
             return None
@@ -403,7 +405,7 @@ class MessageReader:
 
     def _document(self, block: Object, path: Path) -> Held | None:
         source = _take_source(block, path)
-        found = self._document_source(source, (*path, "source"))
+        found = self._document_source(source, path + ("source",))
         if found is None:
             block["source"] = source
             return None
@@ -421,14 +423,14 @@ class MessageReader:
             return _text_source(source, path)
         if kind == "content":
             if "content" not in source:
-                refuse((*path, "content"), "is required")
+                refuse(path + ("content",), "is required")
             content = source["content"]
             if content == []:
                 return None
             del source["type"], source["content"]
             if type(content) is str:
                 return b"", PLAIN, (new_text(content),), left_of(source)
-            parts, inner = self._parts(content, (*path, "content"))
+            parts, inner = self._parts(content, path + ("content",))
             patch = _patched(source, content={"i": inner} if inner else None)
             return b"", "", tuple(map(_wrapped, parts)), patch
         found = self._payload(source, path)
@@ -446,12 +448,12 @@ class MessageReader:
     def _search_result(self, block: Object, path: Path) -> Held | None:
         source, title = _check(block, "source", path), _check(block, "title", path)
         if "content" not in block:
-            refuse((*path, "content"), "is required")
+            refuse(path + ("content",), "is required")
         content = block.pop("content")
         if content == []:
             block["content"] = content
             return None
-        parts, inner = self._parts(content, (*path, "content"))
+        parts, inner = self._parts(content, path + ("content",))
         del block["type"], block["source"], block["title"]
         citable, cited = _take_citable(block)
         chunks = tuple(map(_wrapped, parts))
@@ -478,8 +480,6 @@ def _take_source(block: Object, path: Path) -> Object:
 
 
 def _read_mark(block: Object) -> str | None:
-    if "cache_control" not in block:
-        return None
     block["cache_control"] = opened(block["cache_control"])
     return read_mark(block)
 
@@ -534,20 +534,25 @@ def _patched(block: Object, **inner: Object | None) -> Object | None:
 
 def _check(block: Object, key: str, path: Path, kind: type = str) -> Any:
     """A field that must be there and be text, or another kind of value."""
-    if key not in block:
-        refuse((*path, key), "is required")
-    value = block[key]
+    value = block.get(key, absent)
     if type(value) is not kind:
-        expected = "a string" if kind is str else "an object"
-        refuse((*path, key), f"expected {expected}, got {kind_of(value)}")
+        _refuse_field(value, path + (key,), kind)
     return value
 
 
 def _take(block: Object, key: str, path: Path, kind: type = str) -> Any:
     """The same, taken."""
-    value = _check(block, key, path, kind)
-    del block[key]
+    value = block.pop(key, absent)
+    if type(value) is not kind:
+        _refuse_field(value, path + (key,), kind)
     return value
+
+
+def _refuse_field(value: Any, path: Path, kind: type) -> NoReturn:
+    if value is absent:
+        refuse(path, "is required")
+    expected = "a string" if kind is str else "an object"
+    refuse(path, f"expected {expected}, got {kind_of(value)}")
 
 
 def _shape(form: str | None, shape: str) -> str:

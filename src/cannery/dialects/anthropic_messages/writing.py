@@ -159,15 +159,17 @@ class MessageWriter(BlockWriter):
     def _message(self, role: str, turn: list[Piece]) -> Object | None:
         head = turn[0].canister
         residue, held = head.residue, head.held
-        is_shown = type(held) is str and held and not held.isspace()
         if (
-            is_shown
-            and type(head) in _SPEAKERS
+            type(head) in _SPEAKERS
+            and type(held) is str
+            and held
+            and not held.isspace()
             and ((residue is None and len(turn) == 1) or says_only_text(turn, NAME, self.report))
         ):
             self._last_place = turn[0].place
             return {"role": role, "content": held}
-        residue = own_residue(head, NAME)
+        if residue is not None and residue.dialect != NAME:
+            residue = None
         shape = ""
         if residue is not None and residue.form and type(head) is not ResultCanisterClass:
             shape = residue.form.removeprefix(INLINE).removeprefix(":")
@@ -189,7 +191,7 @@ class MessageWriter(BlockWriter):
             return message
         if not blocks and not self.is_same:
             return None
-        message["content"] = _content(blocks, shape)
+        message["content"] = _content(blocks, shape) if len(blocks) == 1 else blocks
         return message
 
     def _is_displaced(self, residue: Residue | None) -> bool:
@@ -230,7 +232,7 @@ class MessageWriter(BlockWriter):
                 else:
                     detail = "Messages take no media from the assistant"
                     self.report.lose("MEDIA_DROPPED", piece.place, detail)
-        if blocks or self.is_same or self.for_answer:
+        if blocks or is_same or self.for_answer:
             return blocks
         return [omitted for omitted in _omitted(turn) if "reasoning" not in omitted["text"]]
 
@@ -351,8 +353,7 @@ class MessageWriter(BlockWriter):
 
 def _content(blocks: list[Any], form: str | None) -> Any:
     """Blocks as the content of a message: a string for one text and nothing else, unless it was a list."""
-    is_bare = len(blocks) == 1 and form != "list" and is_bare_text(blocks)
-    return blocks[0]["text"] if is_bare else blocks
+    return blocks[0]["text"] if form != "list" and is_bare_text(blocks) else blocks
 
 
 def _is_inline(canister: AnyCanister) -> bool:

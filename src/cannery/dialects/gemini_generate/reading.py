@@ -196,7 +196,7 @@ class MessageReader:
         is_listed = shape in ("", "list")
         for index, part in enumerate(parts):
             self._shape = form
-            self._part(part, "system", (*path, index) if is_listed else path, index > 0)
+            self._part(part, "system", path + (index,) if is_listed else path, index > 0)
 
     # --- contents ------------------------------------------------------------------------------
 
@@ -211,7 +211,7 @@ class MessageReader:
                 content["role"] = given
             if content:
                 self._envelope = write_json({"s": content})
-        place = (*path, "parts")
+        place = path + ("parts",)
         if type(parts) is not list or not parts:
             parts, self._shape = self._listed(parts, place)
             if not parts:
@@ -223,7 +223,7 @@ class MessageReader:
             return
         self._parts = parts
         for index, part in enumerate(parts):
-            self._part(part, role, (*place, index), index > 0)
+            self._part(part, role, place + (index,), index > 0)
 
     def _listed(self, parts: Any, path: Path) -> tuple[list[Any], str]:
         """The parts of a content, and their shape where it is not the usual list."""
@@ -261,7 +261,7 @@ class MessageReader:
         if rank == _TEXT:
             held: Any = part.pop(key)
             if type(held) is not str:
-                expect(str, held, (*path, key))
+                expect(str, held, path + (key,))
             if part:
                 model = self._signer(part)
                 if role == "model" and part.get("thought") is True:
@@ -293,13 +293,13 @@ class MessageReader:
     def _held(self, part: Object, key: str, rank: int, path: Path) -> tuple[Any, Object | None]:
         """What a part says that is no text, and the patch of what it says beyond that."""
         if rank in (_INLINE, _FILE) and part.get("thought") is not True:
-            place = (*path, key)
+            place = path + (key,)
             media = _read_media(expect(dict, part[key], place), rank, place)
             if media is not None:
                 del part[key]
                 return media[0], _beside_data(key, rank, media[1], part)
         elif rank in (_CALL, _RESPONSE):
-            expect(dict, part[key], (*path, key))
+            expect(dict, part[key], path + (key,))
         tag = _DATA[rank] if key else camel(next(iter(part), "")) or "part"
         return new_opaque(NAME, tag, write_json(part)), None
 
@@ -324,8 +324,8 @@ class MessageReader:
         call = part.pop(key)
         name = plain(call.pop("name", MISSING))
         if type(name) is not str or not name:
-            expect(str, name, (*path, key, "name"))
-            fail((*path, key, "name"), "must not be empty")
+            expect(str, name, path + (key, "name"))
+            fail(path + (key, "name"), "must not be empty")
         identifier = plain(call.pop("id", MISSING))
         ids = self._ids()
         dropped: tuple[str, ...] = ()
@@ -346,20 +346,20 @@ class MessageReader:
         self.paths.append(path)
 
     def _result(self, part: Object, key: str, path: Path, joined: bool) -> None:  # noqa: FBT001 - as the makers
-        place = (*path, key)
+        place = path + (key,)
         answer = expect(dict, part.pop(key), place)
         given = plain(answer.pop("id", MISSING))
         name = plain(answer.pop("name", MISSING))
         shapes: list[str] = []
         if name is MISSING or name is None:
             if given is MISSING or given is None:
-                expect(str, name, (*place, "name"))
+                expect(str, name, place + ("name",))
             shapes.append("nameless")
             if name is None:
                 answer["name"] = name
             name = None
         elif type(name) is not str:
-            expect(str, name, (*place, "name"))
+            expect(str, name, place + ("name",))
         identifier = self._ids().answered(given, name)
         dropped = []
         if given is MISSING:
@@ -398,7 +398,7 @@ class MessageReader:
         if media is None or media == []:
             return held, error, {}
         listed = [media] if type(media) is dict else media
-        place = (*path, "parts")
+        place = path + ("parts",)
         contents, patches = self._media_of(expect(list, listed, place), place)
         if text not in ("", "null", "{}"):
             contents.insert(0, new_text(held) if type(held) is str else held)
@@ -418,11 +418,11 @@ class MessageReader:
         contents: list[Any] = []
         patches: Object | None = {}
         for index, item in enumerate(listed):
-            place = (*path, index)
+            place = path + (index,)
             part = expect(dict, item, place)
             key, rank = _data_of(part)
             if rank == _TEXT:
-                words = expect(str, part[key], (*place, key))
+                words = expect(str, part[key], place + (key,))
                 contents.append(new_text(words))
                 patches = None
                 continue
@@ -556,7 +556,7 @@ def _read_media(holder: Object, rank: int, path: Path) -> tuple[Any, Object | No
     section = Section(holder, _MEDIA_KEYS)
     source = "data" if rank == _INLINE else "fileUri"
     key = section.keys.get(source, source)
-    given = expect(str, long_text(holder.get(key, MISSING)), (*path, key))
+    given = expect(str, long_text(holder.get(key, MISSING)), path + (key,))
     declared = section.get("mimeType")
     is_typed = type(declared) is str and _MIME.fullmatch(declared) is not None
     mime_type: str = declared if is_typed else ""

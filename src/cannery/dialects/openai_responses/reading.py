@@ -122,7 +122,7 @@ def _text(value: Object, key: str, path: Path) -> str:
     text = value.pop(key, _MISSING)
     if type(text) is not str:
         problem = "is required" if text is _MISSING else f"expected a string, got {kind_of(text)}"
-        fail((*path, key), problem)
+        fail(path + (key,), problem)
     return text
 
 
@@ -217,7 +217,7 @@ class ItemReader:
         if kind is None and type(item.get("id")) is str:
             kind = "item_reference"
         if type(kind) is not str:
-            fail((*path, "type"), "is required" if kind is None else "expected a string")
+            fail(path + ("type",), "is required" if kind is None else "expected a string")
         held = new_opaque(NAME, kind, write_json(open_fields(item)))
         if kind in _CLIENT_ITEMS:
             self._end_turn()
@@ -244,7 +244,7 @@ class ItemReader:
         if item:
             is_usual = len(item) == 1 and item.get("type") == "message"
             envelope = _TYPED if is_usual else patch_of(item)
-        place: Path = (*path, "content")
+        place: Path = path + ("content",)
         if type(content) is str:
             held, form = content, mark or None
         elif type(content) is list and content:
@@ -277,7 +277,7 @@ class ItemReader:
         is_output = role == "assistant"
         word = "list" if is_output or _is_one_text(content) else ""
         for index, part in enumerate(content):
-            place = (*path, index)
+            place = path + (index,)
             if type(part) is not dict:
                 _refuse_item(part, place)
             held, patch = read_part(part, place, is_output)
@@ -311,13 +311,17 @@ class ItemReader:
             arguments = ""
         else:
             arguments, inner = write_json(opened(item.pop(key))), {key: {"j": True}}
-        patch = patch_of(item, dropped, inner)
+        patch = patch_of(item, dropped, inner) if item or dropped or inner else None
         form = after(self._reasoning_id) or None
         if self._is_answer and not (patch or form):
             form = BARE
-        residue = _kept(patch, None, form)
-        own = (identifier, name, is_freeform)
-        self.add(new_invocation(arguments, self.when, joined, residue, None, *own), path)
+        residue = Residue(NAME, patch, None, form) if patch or form else None
+        self.canisters.append(
+            new_invocation(
+                arguments, self.when, joined, residue, None, identifier, name, is_freeform
+            )
+        )
+        self.paths.append(path)
 
     def _call_id(self, item: Object) -> tuple[str, list[str]]:
         """Take the id that pairs calls and results; another one stands for it, where the item has none."""
@@ -341,23 +345,27 @@ class ItemReader:
         elif type(output) is list:
             del item["output"]
             cache = next(filter(None, map(cache_mark, reversed(output))), None)
-            held, inner = _result_parts(output, (*path, "output"))
+            held, inner = _result_parts(output, path + ("output",))
             word = "empty" if not output else "list" if type(held) is str else ""
         elif output is _MISSING:
             word = "absent"
         elif output is not None:
-            fail((*path, "output"), "expected a string or a list of parts")
+            fail(path + ("output",), "expected a string or a list of parts")
         held, error = _unflagged(held)
         if error is True and output == ERROR_PREFIX:
             item["output"] = output
-        name = item.get("name")
-        # The name says what the call says, and is no loss where results have no names.
-        envelope = write_json({"s": {"name": item.pop("name")}}) if type(name) is str else None
-        patch = patch_of(item, dropped, None if inner is None else {"output": {"i": inner}})
+        envelope = patch = None
+        if item and type(item.get("name")) is str:
+            # The name says what the call says, and is no loss where results have no names.
+            envelope = write_json({"s": {"name": item.pop("name")}})
+        if item or dropped or inner:
+            patch = patch_of(item, dropped, None if inner is None else {"output": {"i": inner}})
         form = _form("custom", word) if is_custom else word or None
-        residue = _kept(patch, envelope, form, cache)
-        own = (identifier, error)
-        self.add(new_result(held, self.when, False, residue, None, *own), path)
+        residue = None
+        if patch or envelope or form or cache:
+            residue = Residue(NAME, patch, envelope, form, None, cache)
+        self.canisters.append(new_result(held, self.when, False, residue, None, identifier, error))
+        self.paths.append(path)
 
     def reasoning(self, item: Object, path: Path) -> None:
         joined = self._follow(is_lone=True)
@@ -417,10 +425,10 @@ def _is_one_text(content: list[Any]) -> bool:
 def _other_role(role: Any, path: Path) -> str:
     """The role of a message that is spelled in an unusual way."""
     if role is _MISSING:
-        fail((*path, "role"), "is required")
-    found = read_role(NAME, role, _ROLES, ".".join(map(str, (*path, "role"))))
+        fail(path + ("role",), "is required")
+    found = read_role(NAME, role, _ROLES, ".".join(map(str, path + ("role",))))
     if found not in _MESSAGE_ROLES:
-        fail((*path, "role"), f"a message has no role {found!r}")
+        fail(path + ("role",), f"a message has no role {found!r}")
     return found
 
 
@@ -428,7 +436,7 @@ def read_part(part: Object, path: Path, is_output: bool) -> _Part:  # noqa: FBT0
     """What one part says, and the patch for the rest of it; ``is_output`` where the writer gives ``output_text``."""
     kind = part.get("type")
     if type(kind) is not str:
-        fail((*path, "type"), "expected a string")
+        fail(path + ("type",), "expected a string")
     read = _PARTS.get(kind)
     if read is None:
         return new_opaque(NAME, kind, write_json(part)), None
@@ -518,8 +526,8 @@ def _result_parts(output: list[Any], path: Path) -> tuple[Any, Object | None]:
     patches: Object = {}
     for index, part in enumerate(output):
         if type(part) is not dict:
-            _refuse_item(part, (*path, index))
-        held, patch = read_part(part, (*path, index), False)
+            _refuse_item(part, path + (index,))
+        held, patch = read_part(part, path + (index,), False)
         contents.append(held)
         if patch is not None:
             patches[str(index)] = patch

@@ -121,7 +121,8 @@ class ItemWriter:
             canister = piece.canister
             kind = type(canister)
             if kind is InvocationCanisterClass or kind is ResultCanisterClass:
-                self._end_message(group)
+                if group:
+                    self._end_message(group)
                 if kind is InvocationCanisterClass:
                     self.written.append(self.call(piece))
                 else:
@@ -131,7 +132,8 @@ class ItemWriter:
                 if own_residue(canister, NAME) is None:
                     report_residue(canister, self.report, piece.place)
             elif type(canister.held) is not str and _stands_apart(canister):
-                self._end_message(group)
+                if group:
+                    self._end_message(group)
                 self._put(self._item(piece, _follower(pieces, index)))
                 if kind is not AssistantCanisterClass:
                     self._reasoning_id = None
@@ -139,7 +141,8 @@ class ItemWriter:
                 if group and not (canister.joined and self._goes_on(piece, group[-1])):
                     self._end_message(group)
                 group.append(piece)
-        self._end_message(group)
+        if group:
+            self._end_message(group)
         return self.written
 
     def _put(self, item: Any) -> None:
@@ -153,13 +156,12 @@ class ItemWriter:
         return not is_opening and side(piece) == side(before)
 
     def _end_message(self, group: list[Piece]) -> None:
-        if group:
-            message = self.message(group)
-            if message is not None:
-                self.written.append(message)
-            if type(group[0].canister) is not AssistantCanisterClass:
-                self._reasoning_id = None
-            group.clear()
+        message = self.message(group)
+        if message is not None:
+            self.written.append(message)
+        if type(group[0].canister) is not AssistantCanisterClass:
+            self._reasoning_id = None
+        group.clear()
 
     def _item(self, piece: Piece, follower: Piece | None) -> Any:
         """An item of its own; None if nothing of it can be said."""
@@ -297,7 +299,8 @@ class ItemWriter:
             arguments = "{}"
         ours = call_item(canister.identifier, canister.name, arguments, canister.is_freeform)
         if residue is None:
-            self._report_foreign(piece)
+            if canister.residue is not None:
+                self._report_foreign(piece)
             return ours
         call: Object = recall(ours, residue.part)
         if self.is_detached(residue):
@@ -326,16 +329,17 @@ class ItemWriter:
         canister: Any = piece.canister
         if "empty" in words:
             return []
-        parts = self.input_parts(canister.held, piece.place)
+        held, residue = canister.held, canister.residue
+        if type(held) is str and residue is None and not canister.is_error:
+            return held
+        parts = self.input_parts(held, piece.place)
         if canister.is_error:
             self._flag(parts, canister, piece.place)
-        residue = canister.residue
         if residue is not None and residue.dialect != NAME:
             report_residue(canister, self.report, piece.place)
             if residue.cache:
                 _mark(parts, residue.cache)
         if not parts:
-            held = canister.held
             contents = held.parts if isinstance(held, PartsContentClass) else (held,)
             return f"[{_kind_of_held(contents[0])} omitted]" if contents else ""
         if "list" not in words and len(parts) == 1 and _is_plain(parts[0]):

@@ -42,7 +42,7 @@ from cannery.messages.payload import Base64, Location
 from cannery.messages.residue import Residue
 from cannery.roles.vocabularies import VOCABULARIES
 from cannery.wire.bodies import Object, decoded, is_named
-from cannery.wire.markers import flag_error, read_error_flag
+from cannery.wire.markers import FLAG, flag_error, read_error_flag
 from cannery.wire.media import data_url_patch, split_data_url
 from cannery.wire.places import Path, path_text
 from cannery.wire.residues import nested, set_again
@@ -69,6 +69,9 @@ class ChatReader(MediaOfResults):
     # In an answer: what the ids begin with that are made for calls without one.
     call_stem = ""
     _legacy_count = 0
+    # The ids of older calls that wait for a result, by name.
+    _legacy: dict[str, list[str]] | None = None
+    _waiting: WaitingCalls
     _listed: Sequence[Any] = ()
 
     def __init__(self, dialect: str, places: list[Path], model: Any = None) -> None:
@@ -77,8 +80,8 @@ class ChatReader(MediaOfResults):
         self.canisters: list[AnyCanister] = []
         self.places = places
         self.when = now()
-        self._waiting = WaitingCalls()
-        self._legacy: dict[str, list[str]] = {}
+        if not self.needs_call_ids:
+            self._waiting = WaitingCalls()
 
     def messages(self, listed: Any) -> None:
         """All messages of a body."""
@@ -138,7 +141,7 @@ class ChatReader(MediaOfResults):
             else:
                 supervisor = new_supervisor(content, self.when, False, residue, None, role)
                 self.canisters.append(supervisor)
-            self.places.append((*path, "content"))
+            self.places.append(path + ("content",))
         elif type(content) is list and content:
             taken = 0
             if role == "user" and not message:
@@ -147,10 +150,10 @@ class ChatReader(MediaOfResults):
                     return
             form = "list" if taken or _is_one_text(content) else None
             envelope = set_again(message)
-            self._parts(content, role, (*path, "content"), form, envelope, taken)
+            self._parts(content, role, path + ("content",), form, envelope, taken)
         else:
             form = self._no_content(content, path)
-            place = path if content is absent else (*path, "content")
+            place = path if content is absent else path + ("content",)
             self._add(self._said(role, "", self._kept(None, set_again(message), form)), place)
 
     def _no_content(self, content: Any, path: Path) -> str:
@@ -186,9 +189,9 @@ class ChatReader(MediaOfResults):
         """Add a canister for each part from a position on; the first keeps the form and the envelope."""
         for index in range(start, len(content)):
             part = content[index]
-            held, patch = self.part(part, (*path, index))
+            held, patch = self.part(part, path + (index,))
             residue = self._kept(patch, envelope, form, cache_mark(part))
-            self._add(self._said(role, held, residue, joined=joined or index > 0), (*path, index))
+            self._add(self._said(role, held, residue, joined=joined or index > 0), path + (index,))
             envelope = form = None
 
     def part(self, part: Any, path: Path) -> Held:
@@ -273,15 +276,15 @@ class ChatReader(MediaOfResults):
     def assistant(self, message: Object, _role: str, path: Path) -> None:
         """An assistant message: what was said, then what was called."""
         content = message.pop("content", absent)
-        residue = None
-        if message:
+        if message and (len(message) > 1 or "tool_calls" not in message):
             _open(message)
         if type(content) is str and (not message or _BESIDE.isdisjoint(message)):
+            residue = None
             if message:
                 form = self._form(message, None)
                 residue = self._kept(None, set_again(message), form)
             self.canisters.append(new_assistant(content, self.when, False, residue))
-            self.places.append((*path, "content"))
+            self.places.append(path + ("content",))
             return
         start = len(self.canisters)
         if "reasoning_content" in message or "reasoning" in message:
@@ -289,7 +292,7 @@ class ChatReader(MediaOfResults):
         if type(content) is str and (content or not self._says_more(message, start)):
             joined = len(self.canisters) > start
             self.canisters.append(new_assistant(content, self.when, joined))
-            self.places.append((*path, "content"))
+            self.places.append(path + ("content",))
             form = None
         else:
             form = self._assistant_form(content, path, start)
@@ -324,7 +327,7 @@ class ChatReader(MediaOfResults):
             return self._no_content(content, path)
         form = "list" if _is_one_text(content) else None
         joined = len(self.canisters) > start
-        self._parts(content, "assistant", (*path, "content"), None, None, joined=joined)
+        self._parts(content, "assistant", path + ("content",), None, None, joined=joined)
         return form
 
     def _keep_on_head(
@@ -357,7 +360,7 @@ class ChatReader(MediaOfResults):
                 held = new_reasoning((thought,), (), None, None, Origin(self.dialect, self.model))
                 residue = Residue(self.dialect, form=key)
                 joined = len(self.canisters) > start
-                self._add(new_assistant(held, self.when, joined, residue), (*path, key))
+                self._add(new_assistant(held, self.when, joined, residue), path + (key,))
 
     def _beside(self, message: Object, path: Path, start: int) -> None:
         """What an assistant message says in fields beside its content."""
@@ -367,13 +370,13 @@ class ChatReader(MediaOfResults):
             residue = Residue(self.dialect, form="refusal")
             joined = len(self.canisters) > start
             canister = new_assistant(new_refusal(refusal), self.when, joined, residue)
-            self._add(canister, (*path, "refusal"))
+            self._add(canister, path + ("refusal",))
         if type(audio) is dict and is_named(audio.get("id")):
             del message["audio"]
             held = new_audio(Location("file", audio.pop("id")), "")
             kept = self._kept(set_again(audio), None, "audio")
             joined = len(self.canisters) > start
-            self._add(new_assistant(held, self.when, joined, kept), (*path, "audio"))
+            self._add(new_assistant(held, self.when, joined, kept), path + ("audio",))
 
     def _calls(self, message: Object, path: Path, start: int) -> None:
         calls = message.get("tool_calls")
@@ -382,15 +385,16 @@ class ChatReader(MediaOfResults):
         if calls:
             if len(self.canisters) == start:
                 self._add(new_assistant(absent, self.when), path)
+            place = path + ("tool_calls",)
             for index, call in enumerate(calls):
-                self._call(call, (*path, "tool_calls", index), index)
+                self._call(call, place + (index,), index)
             del message["tool_calls"]
-        legacy = message.get("function_call")
+        legacy = message.get("function_call") if message else None
         if type(legacy) is dict:
             if len(self.canisters) == start:
                 self._add(new_assistant(absent, self.when), path)
             del message["function_call"]
-            self._legacy_call(legacy, (*path, "function_call"))
+            self._legacy_call(legacy, path + ("function_call",))
 
     def _call(self, call: Any, path: Path, index: int) -> None:
         if type(call) is not dict:
@@ -405,13 +409,13 @@ class ChatReader(MediaOfResults):
                 return
             # Its type is no word that tells anything; it stays as it is.
             kind, inner = "function", call["function"]
-        dropped = [] if is_odd or call.pop("type", None) else ["type"]
+        dropped: Sequence[str] = () if is_odd or call.pop("type", None) else ("type",)
         identifier = call.get("id", absent)
         if type(identifier) is str and self._is_call_id(identifier):
             del call["id"]
         else:
             if identifier is absent:
-                dropped.append("id")
+                dropped = (*dropped, "id")
             stem = self.call_stem
             identifier = f"{stem}{index}" if stem else f"call_{len(self.canisters)}"
         del call[kind]
@@ -419,10 +423,12 @@ class ChatReader(MediaOfResults):
         residue = None
         if patch is not None or call or dropped:
             residue = self._kept(nested(call, {kind: patch}, dropped))
-        own = (identifier, name, kind == "custom")
         if not self.needs_call_ids:
             self._waiting.add(identifier, name)
-        self.canisters.append(new_invocation(arguments, self.when, True, residue, None, *own))
+        is_freeform = kind == "custom"
+        self.canisters.append(
+            new_invocation(arguments, self.when, True, residue, None, identifier, name, is_freeform)
+        )
         self.places.append(path)
 
     def _other_call(self, call: Object, kind: Any, path: Path) -> None:
@@ -455,6 +461,8 @@ class ChatReader(MediaOfResults):
         name, arguments, patch = self._called(function, "", path)
         identifier = f"function_call_{self._legacy_count}"
         self._legacy_count += 1
+        if self._legacy is None:
+            self._legacy = {}
         self._legacy.setdefault(name, []).append(identifier)
         residue = self._kept(patch, None, "function_call")
         own = (identifier, name, False)
@@ -474,7 +482,7 @@ class ChatReader(MediaOfResults):
         if type(content) is list:
             marks = [*filter(None, map(cache_mark, content))]
             cache = marks[-1] if marks else None
-            held, form, inner = self._result_parts(content, (*path, "content"))
+            held, form, inner = self._result_parts(content, path + ("content",))
         elif content is absent:
             held, form = "", "absent"
         elif content is None:
@@ -482,11 +490,12 @@ class ChatReader(MediaOfResults):
         elif type(content) is not str:
             self.fail(f"{path_text(path)}.content", "expected a string or a list of parts")
         error: Any = absent
-        failed = read_error_flag(held) if type(held) is str else None
-        if failed is not None:
-            if flag_error(failed) != held and type(content) is str:
-                message["content"] = content
-            held, error = failed, True
+        if type(held) is str and held.startswith(FLAG):
+            failed = read_error_flag(held)
+            if failed is not None:
+                if flag_error(failed) != held and type(content) is str:
+                    message["content"] = content
+                held, error = failed, True
         residue = None
         if message or dropped or form or inner or cache:
             residue = self._kept(None, nested(message, {"content": inner}, dropped), form, cache)
@@ -499,7 +508,7 @@ class ChatReader(MediaOfResults):
         """What the parts of a result say, their form, and the patch of the list."""
         if not content:
             return "", "empty", None
-        read = [self.part(item, (*path, index)) for index, item in enumerate(content)]
+        read = [self.part(item, path + (index,)) for index, item in enumerate(content)]
         patches = {str(index): patch for index, (_, patch) in enumerate(read) if patch is not None}
         patch = {"i": patches} if patches else None
         if len(read) == 1 and type(read[0][0]) is str:
@@ -522,7 +531,7 @@ class ChatReader(MediaOfResults):
         name = self.text_field(message, "name", path_text(path))
         message["role"] = role
         dropped = [] if "tool_call_id" in message else ["tool_call_id"]
-        waiting = self._legacy.get(name)
+        waiting = None if self._legacy is None else self._legacy.get(name)
         return (waiting.pop(0) if waiting else f"function_call_{name}"), dropped
 
     def _is_call_id(self, identifier: str) -> bool:

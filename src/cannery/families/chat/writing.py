@@ -382,16 +382,17 @@ class ChatWriter:
     def result(self, piece: Piece) -> tuple[Object, list[Object]]:
         """A tool message, and the media that cannot stand in it."""
         canister: Any = piece.canister
-        residue = own_residue(canister, self.dialect)
-        if residue is None:
+        residue = canister.residue
+        is_own = residue is not None and residue.dialect == self.dialect
+        if residue is not None and not is_own:
             report_residue(canister, self.report, piece.place)
-        content, media = self._result_content(piece, None if residue is None else residue.form)
-        if residue is None and canister.residue is not None and canister.residue.cache:
-            content = self._marked(content, media, canister.residue.cache, piece.place)
+        content, media = self._result_content(piece, residue.form if is_own else None)
+        if residue is not None and not is_own and residue.cache:
+            content = self._marked(content, media, residue.cache, piece.place)
         message: Object = {"role": "tool", "tool_call_id": canister.invocation_id}
         if content is not None:
             message["content"] = content
-        return (message if residue is None else recall(message, residue.envelope)), media
+        return (recall(message, residue.envelope) if is_own else message), media
 
     def _result_content(self, piece: Piece, form: str | None) -> tuple[Any, list[Object]]:
         canister: Any = piece.canister

@@ -95,7 +95,7 @@ class OllamaReader(Reader):
         if content is absent:
             return "", "absent"
         if content is not None:
-            self.fail(path_text((*path, self._key)), "expected a string")
+            self.fail(path_text(path + (self._key,)), "expected a string")
         return "", "null"
 
     def _images(self, message: Object, path: Path) -> list[_Image]:
@@ -103,8 +103,8 @@ class OllamaReader(Reader):
         if images is None or images == []:
             return []
         found = []
-        for index, data in enumerate(self.list(images, path_text((*path, "images")))):
-            found.append(_read_image(self.text(data, path_text((*path, "images", index)))))
+        for index, data in enumerate(self.list(images, path_text(path + ("images",)))):
+            found.append(_read_image(self.text(data, path_text(path + ("images", index)))))
         del message["images"]
         return found
 
@@ -135,7 +135,7 @@ class OllamaReader(Reader):
                 if role == "user"
                 else new_supervisor(*held, None, None, "system" if role != "developer" else role)
             )
-            self.add(canister, path if form == "absent" else (*path, self._key))
+            self.add(canister, path if form == "absent" else path + (self._key,))
         elif form is None:
             form = "string"
         self._show(images, path, start, new_user)
@@ -146,7 +146,7 @@ class OllamaReader(Reader):
         for index, (held, patch) in enumerate(images):
             residue = None if patch is None else Residue(self.dialect, write_json(patch))
             joined = len(self.canisters) > start
-            self.add(make(held, self._when, joined, residue), (*path, "images", index))
+            self.add(make(held, self._when, joined, residue), path + ("images", index))
 
     def assistant(self, message: Object, path: Path) -> None:
         """An assistant message: thoughts, what was said, what was shown, what was called."""
@@ -156,21 +156,21 @@ class OllamaReader(Reader):
         if type(thought) is str and thought:
             del message["thinking"]
             held = new_reasoning((thought,), (), None, None, Origin(self.dialect, self.model))
-            self.add(new_assistant(held, self._when), (*path, "thinking"))
+            self.add(new_assistant(held, self._when), path + ("thinking",))
         images = self._images(message, path)
         calls = message.get("tool_calls")
         if calls is not None:
-            self.list(calls, path_text((*path, "tool_calls")))
+            self.list(calls, path_text(path + ("tool_calls",)))
         if text or not (images or calls or len(self.canisters) > start):
             joined = len(self.canisters) > start
-            self.add(new_assistant(text, self._when, joined), (*path, self._key))
+            self.add(new_assistant(text, self._when, joined), path + (self._key,))
         self._show(images, path, start, new_assistant)
         if calls:
             if len(self.canisters) == start:
                 self.add(new_assistant(absent, self._when), path)
             del message["tool_calls"]
             for index, call in enumerate(calls):
-                self._call(call, (*path, "tool_calls", index), index)
+                self._call(call, path + ("tool_calls", index), index)
         self._head(start, message, form)
 
     def _call(self, call: Any, path: Path, index: int) -> None:
