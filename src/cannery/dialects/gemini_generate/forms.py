@@ -36,6 +36,7 @@ _HUMP = re.compile(r"[A-Z]")
 _UNDERSCORE = re.compile(r"_([a-z0-9])")
 _NAME_MARK = "name:"
 _BLANK = frozenset(" \t\r\n")
+_QUOTE, _BRACE = ord('"'), ord("{")
 NO_SHAPES: frozenset[str] = frozenset()
 _KINDS: dict[type, str] = {dict: "an object", list: "a list", str: "a string"}
 
@@ -266,16 +267,31 @@ def raw(json: str) -> Any:
     return decode_json(json) if "\\" in json and "\\u" in json else Fragment(json)
 
 
+def words_in(response: Any) -> tuple[str, Any] | None:
+    """The words of a response object that says nothing else, and whether they say that the tool failed."""
+    spelled = response if type(response) is Raw else Raw(write_json(response))
+    if memoryview(spelled)[0] != _BRACE:
+        return None
+    fields = _read_fields(spelled)
+    if len(fields) != 1:
+        return None
+    for key in (OUTPUT, ERROR):
+        value = fields.get(key)
+        if value is not None and memoryview(value)[0] == _QUOTE:
+            return decode(value), absent if key == OUTPUT else True
+    return None
+
+
 def unwrap(response: str) -> tuple[Any, Any]:
-    """What the text of a response object says, and whether it says that the tool failed."""
+    """What the text of any other response object says, and whether it says that the tool failed."""
     fields = _read_fields(response)
     if len(fields) == 1:
         ((key, value),) = fields.items()
         text = str(value, "utf-8")
-        if key == OUTPUT and text[0] in '"[':
-            return (decode_json(text) if text[0] == '"' else new_data(text)), absent
+        if key == OUTPUT and text[0] == "[":
+            return new_data(text), absent
         if key == ERROR and text not in ("null", "false"):
-            return (decode_json(text) if text[0] == '"' else new_data(text)), True
+            return new_data(text), True
     return new_data(response), absent
 
 

@@ -32,6 +32,7 @@ from cannery.dialects.gemini_generate.forms import (
     text_changes,
     unwrap,
     whole_value,
+    words_in,
     write_form,
 )
 from cannery.dialects.gemini_generate.settings import read_settings
@@ -65,7 +66,7 @@ from cannery.messages.requests import Request, new_request
 from cannery.messages.residue import Residue
 from cannery.roles.vocabularies import VOCABULARIES
 from cannery.wire.arguments import RAW_ARGUMENTS, input_text
-from cannery.wire.bodies import Object, is_named, long_text, read_body
+from cannery.wire.bodies import Object, decode, is_named, long_text, read_body
 from cannery.wire.media import contradiction
 from cannery.wire.places import Path, Places
 from cannery.wire.residues import nested, set_again
@@ -320,14 +321,19 @@ class MessageReader:
         """One call; an id that is not given is made from its place."""
         if not joined:
             # The words of the turn, which are none.
-            self._add(new_assistant(absent, self.when, False, self._residue()), self._opened)
+            is_odd = self._envelope is not None or self._shape
+            residue = self._residue() if is_odd else None
+            self._add(new_assistant(absent, self.when, False, residue), self._opened)
         call = part.pop(key)
-        name = plain(call.pop("name", MISSING))
+        name, identifier = call.pop("name", MISSING), call.pop("id", MISSING)
+        if type(name) is Raw:
+            name = decode(name)
         if type(name) is not str or not name:
             expect(str, name, path + (key, "name"))
             fail(path + (key, "name"), "must not be empty")
-        identifier = plain(call.pop("id", MISSING))
-        ids = self._ids()
+        if type(identifier) is Raw:
+            identifier = decode(identifier)
+        ids = self._known or self._ids()
         dropped: tuple[str, ...] = ()
         if type(identifier) is not str or not identifier:
             if identifier is MISSING:
@@ -338,18 +344,25 @@ class MessageReader:
             identifier = ids.make([{"parts": self._parts}, *unread] if unread else ())
         ids.call(identifier, name, len(self.canisters))
         words = _arguments(call)
-        inner = nested(call, {}, dropped) if call or dropped else None
-        patch = _beside_data(key, _CALL, inner, part)
-        residue = None if patch is None else self._residue(patch, None, self._signer(part))
+        residue = None
+        if part or call or dropped or key != _DATA[_CALL]:
+            inner = nested(call, {}, dropped) if call or dropped else None
+            patch = _beside_data(key, _CALL, inner, part)
+            residue = self._residue(patch, None, self._signer(part))
         canister = new_invocation(words, self.when, True, residue, None, identifier, name, False)
         self.canisters.append(canister)
         self.paths.append(path)
 
     def _result(self, part: Object, key: str, path: Path, joined: bool) -> None:  # noqa: FBT001 - as the makers
         place = path + (key,)
-        answer = expect(dict, part.pop(key), place)
-        given = plain(answer.pop("id", MISSING))
-        name = plain(answer.pop("name", MISSING))
+        answer = part.pop(key)
+        if type(answer) is not dict:
+            expect(dict, answer, place)
+        given, name = answer.pop("id", MISSING), answer.pop("name", MISSING)
+        if type(given) is Raw:
+            given = decode(given)
+        if type(name) is Raw:
+            name = decode(name)
         shapes: list[str] = []
         if name is MISSING or name is None:
             if given is MISSING or given is None:
@@ -360,14 +373,16 @@ class MessageReader:
             name = None
         elif type(name) is not str:
             expect(str, name, place + ("name",))
-        identifier = self._ids().answered(given, name)
+        identifier = (self._known or self._ids()).answered(given, name)
         dropped = []
         if given is MISSING:
             dropped.append("id")
         elif given != identifier:
             answer["id"] = given
         held, error, inner = self._answer(answer, place, dropped, shapes)
-        patch = _beside_data(key, _RESPONSE, nested(answer, inner, dropped), part)
+        patch = None
+        if part or answer or inner or dropped or key != _DATA[_RESPONSE]:
+            patch = _beside_data(key, _RESPONSE, nested(answer, inner, dropped), part)
         residue = self._residue(patch, write_form(shapes, name), self._signer(part))
         canister = new_result(held, self.when, joined, residue, None, identifier, error)
         self.canisters.append(canister)
@@ -380,17 +395,22 @@ class MessageReader:
         given = answer.pop("response", MISSING)
         held: Any = ""
         error: Any = absent
-        text = "" if given is MISSING else json_text(given)
-        if given is MISSING:
-            dropped.append("response")
-        elif text[0] == "{":
-            held, error = unwrap(text)
-            if type(held) is str and text_changes(held, is_failure=error is not absent):
+        text = ""
+        words = None if given is MISSING else words_in(given)
+        if words is not None:
+            held, error = words
+            if text_changes(held, is_failure=error is not absent):
                 shapes.append(OUTPUT)
+        elif given is MISSING:
+            dropped.append("response")
         else:
-            answer["response"] = given
-            if text != "null":
-                held = plain(given) if text[0] == '"' else new_data(text)
+            text = json_text(given)
+            if text[0] == "{":
+                held, error = unwrap(text)
+            else:
+                answer["response"] = given
+                if text != "null":
+                    held = plain(given) if text[0] == '"' else new_data(text)
         if "parts" not in answer:
             return held, error, {}
         media = answer["parts"]
@@ -400,7 +420,7 @@ class MessageReader:
         listed = [media] if type(media) is dict else media
         place = path + ("parts",)
         contents, patches = self._media_of(expect(list, listed, place), place)
-        if text not in ("", "null", "{}"):
+        if words or text not in ("", "null", "{}"):
             contents.insert(0, new_text(held) if type(held) is str else held)
         parts = new_parts(tuple(contents))
         if patches is None:
