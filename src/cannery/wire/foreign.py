@@ -93,9 +93,10 @@ def report_residue(value: Any, report: Report, place: Place, taken: str | None =
             report.lose("CACHE_MARK_DROPPED", place)
         return
     is_result, is_answer = kind is ResultCanisterClass, kind in _OF_MODELS
-    for code, detail, within in lost_residue(residue, is_result=is_result, is_answer=is_answer):
-        if within != taken:
-            report.lost.append((code, place, detail, within))
+    lost = lost_residue(residue, is_result=is_result, is_answer=is_answer)
+    report.lost += [
+        (code, place, detail, within) for code, detail, within in lost if within != taken
+    ]
 
 
 def says_only_text(turn: list[Any], dialect: str, report: Report) -> bool:

@@ -366,9 +366,7 @@ def _path(place: int | str, within: str, locate: Locate) -> str:
     if within[:2] == _WHOLE:
         return within.removeprefix(_WHOLE)
     if within[:1] == ENVELOPE:
-        path, within = locate(place, True), within[1:]
-    else:
-        path = locate(place)
+        return locate(place, True) + within[1:]
+    path = locate(place)
     # Tools that stand within one string have no paths of their own.
-    told = path if path == "tools" else path + within
-    return told.removeprefix(".") or "$"
+    return path if path == "tools" else (path + within).removeprefix(".") or "$"

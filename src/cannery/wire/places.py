@@ -62,8 +62,9 @@ def _template(*kinds: type) -> str:
 def _message_of(path: Path) -> Path:
     """The path of the wire message that holds a path."""
     end = 2 if len(path) > 1 and type(path[1]) is int else 1
-    is_deeper = len(path) > end and _ANSWERS.get(path[0]) == path[end]
-    return path[: end + 1] if is_deeper else path[:end]
+    if path[0] in _ANSWERS and len(path) > end and _ANSWERS[path[0]] == path[end]:
+        end += 1
+    return path[:end]
 
 
 class Locator(Struct):
@@ -77,13 +78,13 @@ class Locator(Struct):
 
     def __call__(self, place: int | str, is_message: bool = False) -> str:  # noqa: FBT001, FBT002 - see Locate
         """The path of a place, or of the wire message that holds it."""
-        places = self.places
-        if type(place) is int:
-            if places is None or place >= len(places.canisters):
-                return f"conversation[{place}]"
-            path = places.canisters[place]
-            return path_text(_message_of(path) if is_message else path)
-        return self._named(str(place))
+        if type(place) is not int:
+            return self._named(str(place))
+        noted = () if self.places is None else self.places.canisters
+        if place >= len(noted):
+            return f"conversation[{place}]"
+        path = _message_of(noted[place]) if is_message else noted[place]
+        return _template(*map(type, path)) % path
 
     def _named(self, place: str) -> str:
         places = self.places
