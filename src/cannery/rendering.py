@@ -274,19 +274,21 @@ def report_lost_settings(
     if residue is None or (target is not None and residue.dialect == target.name):
         return
     left = dropped_keys(residue.envelope)
-    if left:
-        source = find_dialect(residue.dialect)
-        if isinstance(value, Request) and target is not None and target.takes_over is not None:
-            report.taken = target.takes_over(value, left)
-        if taken:
-            places = report.taken.places | taken
-            report.taken = msgspec.structs.replace(report.taken, places=places)
-        references = source.references if isinstance(value, Request) else {}
-        modelled = source.modelled
-        if isinstance(value, Response) and source.modelled_answer is not None:
+    if not left:
+        return
+    source = find_dialect(residue.dialect)
+    modelled, references = source.modelled, source.references
+    if isinstance(value, Response):
+        references = {}
+        if source.modelled_answer is not None:
             modelled = source.modelled_answer
-        paths, defaults = source.control_paths, source.defaults
-        report_settings(value, left, modelled, paths, report, references, defaults)
+    elif target is not None and target.takes_over is not None:
+        report.taken = target.takes_over(value, left)
+    if taken:
+        places = report.taken.places | taken
+        report.taken = msgspec.structs.replace(report.taken, places=places)
+    paths, defaults = source.control_paths, source.defaults
+    report_settings(value, left, modelled, paths, report, references, defaults)
 
 
 def render(

@@ -101,15 +101,16 @@ def report_residue(value: Any, report: Report, place: Place, taken: str | None =
 
 def says_only_text(turn: list[Any], dialect: str, report: Report) -> bool:
     """Whether a turn of pieces is one text for which a dialect keeps nothing; what another one keeps is reported."""
+    if len(turn) > 1:
+        return False
     piece = turn[0]
     canister = piece.canister
-    if len(turn) > 1 or type(canister.held) is not str:
-        return False
     residue = canister.residue
-    if residue is not None:
-        if residue.dialect == dialect or residue.cache:
-            return False
-        report_residue(canister, report, piece.place)
+    if residue is None or type(canister.held) is not str:
+        return type(canister.held) is str
+    if residue.dialect == dialect or residue.cache:
+        return False
+    report_residue(canister, report, piece.place)
     return True
 
 

@@ -119,7 +119,8 @@ class RecordReader(Reader):
         turns = self.list(self.field(body, "conversations", ""), "conversations")
         del body["conversations"]
         for index, turn in enumerate(turns):
-            self._check(turn, index)
+            if not _is_usual(turn):
+                self._check(turn, index)
         if "system" in body:
             self._system(body)
         if "images" in body:
@@ -131,10 +132,6 @@ class RecordReader(Reader):
 
     def _check(self, turn: Any, index: int) -> None:
         """Refuse what is no turn, and give its role the usual spelling."""
-        if type(turn) is dict and type(turn.get("value")) is str:
-            role = turn.get("from")
-            if type(role) is str and role in _ROLES:
-                return
         path = f"conversations[{index}]"
         self.object(turn, path)
         role = self.field(turn, "from", path)
@@ -165,36 +162,25 @@ class RecordReader(Reader):
 
     def _read(self, turn: Object, path: Path) -> None:
         role, value = turn.pop("from"), turn.pop("value")
-        envelope = (
-            write_json(
-                {
-                    "s": {
-                        key: decoded(value) if type(value) is dict else value
-                        for key, value in turn.items()
-                    }
-                }
-            )
-            if turn
-            else None
-        )
-        self._is_calling, was_calling = role == "function_call", self._is_calling
+        envelope = _envelope(turn) if turn else None
         if role == "function_call":
-            if not was_calling:
+            if not self._is_calling:
                 self._open = []
+                self._is_calling = True
             self._read_calls(value, path, envelope)
-        elif role == "observation":
+            return
+        self._is_calling = False
+        if role == "observation":
             self._read_result(value, path, envelope)
-        else:
-            self._speak(role, value, path, envelope)
-
-    def _speak(self, role: str, value: str, path: Path, envelope: str | None) -> None:
+            return
         residue = None if envelope is None else Residue(NAME, None, envelope)
         make = _SPEAKERS.get(role, _new_system)
-        joined = False
-        for held in self._parts(value) if self.images else (value,):
-            self.canisters.append(make(held, self.when, joined, residue))
+        if not self.images:
+            self.canisters.append(make(value, self.when, False, residue))
             self.places.append(path)
-            joined, residue = True, None
+            return
+        for index, held in enumerate(self._parts(value)):
+            self._add(make(held, self.when, index > 0, None if index else residue), path)
 
     def _parts(self, value: str) -> list[Any]:
         """The words and images of a value, in order."""
@@ -241,6 +227,20 @@ class RecordReader(Reader):
         call = self._open.pop(0) if self._open else f"observation_{len(self.canisters)}"
         error = absent if failed is None else True
         self._add(new_result(held, self.when, False, residue, None, call, error), path)
+
+
+def _is_usual(turn: Any) -> bool:
+    """Whether this is a turn that speaks in a role of the usual spelling."""
+    if type(turn) is not dict or type(turn.get("value")) is not str:
+        return False
+    role = turn.get("from")
+    return type(role) is str and role in _ROLES
+
+
+def _envelope(left: Object) -> str:
+    """The patch that sets what is left of a turn."""
+    fields = {key: decoded(held) if type(held) is dict else held for key, held in left.items()}
+    return write_json({"s": fields})
 
 
 def _image(value: Any) -> Any:

@@ -159,9 +159,8 @@ class ChatWriter:
     def spoken(self, turn: list[Piece], role: str) -> Object:
         """A system, developer or user message."""
         canister = turn[0].canister
-        if type(canister) is not DocumentCanisterClass and says_only_text(
-            turn, self.dialect, self.report
-        ):
+        is_document = type(canister) is DocumentCanisterClass
+        if not is_document and says_only_text(turn, self.dialect, self.report):
             return {"role": role, "content": canister.held}
         head = own_residue(canister, self.dialect)
         write = self.parts if role == "user" or self.is_same else self._system_parts
