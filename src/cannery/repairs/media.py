@@ -10,20 +10,31 @@ from typing import Any
 
 import msgspec
 
-from cannery.messages.content import BinaryContentStruct, FileContentClass, PartsContentClass
+from cannery.messages.content import (
+    AudioContentClass,
+    FileContentClass,
+    ImageContentClass,
+    PartsContentClass,
+    VideoContentClass,
+)
 from cannery.messages.payload import Location
 from cannery.wire.contract import Piece, Rules
 from cannery.wire.losses import Report
 from cannery.wire.media import is_broken, true_mime_type
 from cannery.wire.turns import changed
 
+_MEDIA = frozenset(
+    {
+        *(ImageContentClass, AudioContentClass, VideoContentClass),
+        *(FileContentClass, PartsContentClass),
+    }
+)
+
 
 def media_types(pieces: list[Piece], rules: Rules, report: Report) -> list[Piece]:  # noqa: ARG001 - all agree on this
     """Correct media types that the bytes contradict, and give them their usual spelling."""
     return [
-        _corrected(piece, report)
-        if isinstance(piece.canister.held, (BinaryContentStruct, PartsContentClass))
-        else piece
+        _corrected(piece, report) if type(piece.canister.held) in _MEDIA else piece
         for piece in pieces
     ]
 
@@ -42,11 +53,12 @@ def _corrected(piece: Piece, report: Report) -> Piece:
 
 def _typed(content: Any, tell: Callable[[str, str], None]) -> Any:
     """A content with the types that its bytes give away; the same one if they are right."""
-    if isinstance(content, PartsContentClass):
+    kind = type(content)
+    if kind is PartsContentClass:
         return _with_typed(content, "parts", tell)
-    if isinstance(content, FileContentClass) and content.chunks:
+    if kind is FileContentClass and content.chunks:
         return _with_typed(content, "chunks", tell)
-    if not isinstance(content, BinaryContentStruct) or isinstance(content.payload, Location):
+    if kind not in _MEDIA or type(content.payload) is Location:
         return content
     mime_type = true_mime_type(content)
     if mime_type == content.mime_type or is_broken(content):

@@ -70,8 +70,9 @@ def distinct(request: Request, dialect: str, report: Report) -> Iterator[tuple[s
     """The tools of a request with their places; another dialect gets only the first tool of a name."""
     names: set[str] = set()
     is_same = request.source == dialect
+    places = report.tool_places
     for index, tool in enumerate(request.tools):
-        place = report.tool_place(index)
+        place = places[index] if places else f"tools[{index}]"
         if not is_same and tool.hosted is absent:
             if tool.name in names:
                 report.lose("TOOL_DROPPED", place, f"another tool is named {tool.name!r}")

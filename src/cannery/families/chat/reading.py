@@ -188,10 +188,13 @@ class ChatReader(MediaOfResults):
     ) -> None:
         """Add a canister for each part from a position on; the first keeps the form and the envelope."""
         for index in range(start, len(content)):
-            part = content[index]
-            held, patch = self.part(part, path + (index,))
-            residue = self._kept(patch, envelope, form, cache_mark(part))
-            self._add(self._said(role, held, residue, joined=joined or index > 0), path + (index,))
+            part, place = content[index], path + (index,)
+            held, patch = self.part(part, place)
+            residue = None
+            if part or patch is not None or envelope is not None or form is not None:
+                residue = self._kept(patch, envelope, form, cache_mark(part))
+            self.canisters.append(self._said(role, held, residue, joined=joined or index > 0))
+            self.places.append(place)
             envelope = form = None
 
     def part(self, part: Any, path: Path) -> Held:
@@ -210,7 +213,7 @@ class ChatReader(MediaOfResults):
         if type(text) is not str:
             text = self.text_field(part, "text", path_text(path))
         del part["text"], part["type"]
-        return text, set_again(part)
+        return text, {"s": part} if part else None
 
     def _refusal(self, part: Object, path: Path) -> Held:
         text = self.text_field(part, "refusal", path_text(path))

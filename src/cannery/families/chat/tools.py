@@ -70,12 +70,12 @@ def _tool(dialect: str, item: _Item) -> Tool:
     name = _decode(function["name"]) if type(function) is dict and "name" in function else None
     if type(name) is not str:
         return _hosted(item)
-    dropped = [] if item.pop("type", None) else ["type"]
-    del item[str(kind)], function["name"]
+    is_typed = item.pop("type", None)
+    del item[kind], function["name"]
     made, patch = (_custom if kind == "custom" else _named)(name, function)
-    if patch is None and not item and not dropped:
+    if is_typed and patch is None and not item:
         return new_tool(*made)  # type: ignore[no-any-return]
-    part = nested(_plain(item), {str(kind): patch}, dropped)
+    part = nested(_plain(item), {kind: patch}, () if is_typed else ("type",))
     residue = None if part is None else Residue(dialect, write_json(part))
     return new_tool(*made, residue=residue)  # type: ignore[no-any-return]
 
