@@ -60,20 +60,19 @@ PATCHED = 16384
 _SPOKEN = frozenset({UserCanisterClass, AssistantCanisterClass, SupervisorCanisterClass})
 # What a content is that is not bare text; of most kinds there is nothing to say.
 _KINDS: dict[type, int] = {
-    type(absent): 0,
-    TextualContentClass: BLANK | SAID,
-    OpaqueContentClass: OPAQUE | SAID,
-    PartsContentClass: MEDIA | SAID,
-    ImageContentClass: MEDIA | SAID,
-    AudioContentClass: MEDIA | SAID,
-    VideoContentClass: MEDIA | SAID,
-    FileContentClass: MEDIA | SAID,
+    TextualContentClass: BLANK,
+    OpaqueContentClass: OPAQUE,
+    PartsContentClass: MEDIA,
+    ImageContentClass: MEDIA,
+    AudioContentClass: MEDIA,
+    VideoContentClass: MEDIA,
+    FileContentClass: MEDIA,
 }
 
 
 def survey(pieces: list[Piece], rules: Rules) -> int:  # noqa: C901, PLR0912, PLR0915 - one walk instead of one for each fact
     """What there is in a conversation that some provider may not take as it is; of ids and names, this provider."""
-    facts = leading = 0
+    facts = leading = silent = 0
     before = first = ""
     # Whether the piece before says nothing, unless it calls for something.
     is_silent = False
@@ -86,16 +85,18 @@ def survey(pieces: list[Piece], rules: Rules) -> int:  # noqa: C901, PLR0912, PL
         canister: Any = piece.canister
         kind = type(canister)
         held = canister.held
-        if is_silent and kind is not InvocationCanisterClass:
-            facts |= BLANK
-        is_silent = False
-        if type(held) is not str:
-            is_silent = held is absent
-            facts |= _KINDS.get(type(held), SAID)
-        elif (not held or held.isspace()) and kind in _SPOKEN:
-            facts |= BLANK | SAID
+        if is_silent:
+            is_silent = False
+            if kind is not InvocationCanisterClass:
+                facts |= BLANK
+        if type(held) is str:
+            if (not held or held.isspace()) and kind in _SPOKEN:
+                facts |= BLANK
+        elif held is absent:
+            is_silent = True
+            silent += 1
         else:
-            facts |= SAID
+            facts |= _KINDS.get(type(held), 0)
         residue = canister.residue
         if residue is not None:
             if residue.cache:
@@ -130,10 +131,13 @@ def survey(pieces: list[Piece], rules: Rules) -> int:  # noqa: C901, PLR0912, PL
                 before = whose
                 continue
         if whose is not before:
-            first = first or whose
             before = whose
+            if not first:
+                first = whose
         elif not canister.joined:
             facts |= NEIGHBOURS
+    if silent < len(pieces):
+        facts |= SAID
     if first is not USER:
         facts |= OPENER
     if before is MODEL:

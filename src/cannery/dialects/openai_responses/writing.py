@@ -189,7 +189,12 @@ class ItemWriter:
             role = "developer" if head.rank == "developer" else "system"
         else:
             role = "assistant" if kind is AssistantCanisterClass else "user"
-        if kind is not DocumentCanisterClass and held and says_only_text(group, NAME, self.report):
+        if (
+            type(held) is str
+            and held
+            and kind is not DocumentCanisterClass
+            and says_only_text(group, NAME, self.report)
+        ):
             return {"role": role, "content": held}
         residue = own_residue(head, NAME)
         words = form_words(residue)

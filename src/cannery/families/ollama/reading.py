@@ -61,20 +61,21 @@ class OllamaReader(Reader):
 
     def messages(self, listed: Any) -> None:
         """All messages of a body."""
-        for index, item in enumerate(self.list(listed, "messages")):
-            path: Path = ("messages", index)
-            given = self.object(item, path_text(path))
-            message = {
-                key: decoded(value) if type(value) is dict else value
-                for key, value in given.items()
-            }
-            if "role" not in message:
-                self.fail(f"{path_text(path)}.role", "is required")
-            role = read_role(self.dialect, message.pop("role"), OPENAI, f"messages.{index}.role")
-            self.message(message, role, path)
+        for index, message in enumerate(self.list(listed, "messages")):
+            if type(message) is not dict:
+                self.object(message, f"messages[{index}]")
+            role = message.pop("role", absent)
+            if role is absent:
+                self.fail(f"messages[{index}].role", "is required")
+            if type(role) is not str or role not in OPENAI.readings:
+                role = read_role(self.dialect, role, OPENAI, f"messages.{index}.role")
+            self.message(message, role, ("messages", index))
 
     def message(self, message: Object, role: str, path: Path) -> None:
         """One message."""
+        for key, value in message.items():
+            if type(value) is dict:
+                message[key] = decoded(value)
         if role == "assistant":
             self.assistant(message, path)
         elif role in ("tool", "function"):
@@ -112,9 +113,9 @@ class OllamaReader(Reader):
         self, start: int, message: Object, form: str | None, more: Object | None = None
     ) -> None:
         """Let the first canister of a message keep its form and what is left of it."""
-        envelope = nested(message, more or {})
-        if envelope is None and form is None:
+        if not (message or more or form):
             return
+        envelope = nested(message, more or {})
         head = self.canisters[start]
         part = None if head.residue is None else head.residue.part
         text = None if envelope is None else write_json(envelope)
@@ -127,14 +128,13 @@ class OllamaReader(Reader):
         if role == "developer":
             message["role"] = role
         text, form = self._content(message, path)
-        images = self._images(message, path) if role == "user" else []
+        images = self._images(message, path) if role == "user" and message else []
         if text or not images:
-            held = (text, self._when, False)
-            canister = (
-                new_user(*held)
-                if role == "user"
-                else new_supervisor(*held, None, None, "system" if role != "developer" else role)
-            )
+            if role == "user":
+                canister = new_user(text, self._when)
+            else:
+                rank = "developer" if role == "developer" else "system"
+                canister = new_supervisor(text, self._when, False, None, None, rank)
             self.add(canister, path if form == "absent" else path + (self._key,))
         elif form is None:
             form = "string"
@@ -152,6 +152,9 @@ class OllamaReader(Reader):
         """An assistant message: thoughts, what was said, what was shown, what was called."""
         start = len(self.canisters)
         text, form = self._content(message, path)
+        if text and not message:
+            self.add(new_assistant(text, self._when), path + (self._key,))
+            return
         thought = message.get("thinking")
         if type(thought) is str and thought:
             del message["thinking"]
@@ -159,7 +162,7 @@ class OllamaReader(Reader):
             self.add(new_assistant(held, self._when), path + ("thinking",))
         images = self._images(message, path)
         calls = message.get("tool_calls")
-        if calls is not None:
+        if calls is not None and type(calls) is not list:
             self.list(calls, path_text(path + ("tool_calls",)))
         if text or not (images or calls or len(self.canisters) > start):
             joined = len(self.canisters) > start
@@ -174,11 +177,15 @@ class OllamaReader(Reader):
         self._head(start, message, form)
 
     def _call(self, call: Any, path: Path, index: int) -> None:
-        place = path_text(path)
-        given = self.object(call, place)
-        function = self.object(self.field(given, "function", place), f"{place}.function")
-        name = self.text_field(function, "name", f"{place}.function")
-        del given["function"], function["name"]
+        given: Any = call
+        function: Any = given.get("function") if type(given) is dict else None
+        name: Any = function.pop("name", None) if type(function) is dict else None
+        if type(name) is not str:
+            place = path_text(path)
+            inner = f"{place}.function"
+            self.object(self.field(self.object(given, place), "function", place), inner)
+            self.text(name, f"{inner}.name")
+        del given["function"]
         identifier = given.get("id")
         dropped: list[str] = []
         if type(identifier) is str and identifier:

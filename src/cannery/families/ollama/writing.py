@@ -9,6 +9,7 @@ from typing import Any, assert_never
 
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
+    AssistantCanisterClass,
     DocumentCanisterClass,
     InvocationCanisterClass,
     ResultCanisterClass,
@@ -30,7 +31,7 @@ from cannery.messages.payload import Location
 from cannery.wire.arguments import FREEFORM_INPUT, object_input, wrapped_input
 from cannery.wire.bodies import Object
 from cannery.wire.contract import Piece
-from cannery.wire.foreign import report_residue
+from cannery.wire.foreign import report_residue, says_only_text
 from cannery.wire.losses import Report
 from cannery.wire.markers import flag_error, supplement
 from cannery.wire.media import (
@@ -85,7 +86,7 @@ class OllamaWriter:
         """Results are messages of their own; what the user said between them is one."""
         spoken: list[Piece] = []
         for piece in turn:
-            if isinstance(piece.canister, ResultCanisterClass):
+            if type(piece.canister) is ResultCanisterClass:
                 if spoken:
                     written.append(self.spoken(spoken, "user"))
                     spoken = []
@@ -97,6 +98,10 @@ class OllamaWriter:
 
     def spoken(self, turn: list[Piece], role: str) -> Object:
         """A system or user message."""
+        head = turn[0].canister
+        is_document = type(head) is DocumentCanisterClass
+        if not is_document and says_only_text(turn, self.dialect, self.report):
+            return {"role": role, "content": head.held}
         texts: list[str] = []
         images: list[Any] = []
         for piece in turn:
@@ -136,7 +141,7 @@ class OllamaWriter:
         held = canister.held
         if held is absent:
             return [], []
-        if isinstance(canister, DocumentCanisterClass) and not isinstance(
+        if type(canister) is DocumentCanisterClass and not isinstance(
             held, (FileContentClass, ImageContentClass)
         ):
             self.report.lose("DOCUMENT_TO_TEXT", piece.place)
@@ -247,15 +252,19 @@ class OllamaWriter:
 
     def assistant(self, turn: list[Piece]) -> Object:
         """One assistant message."""
+        head = turn[0].canister
+        is_spoken = type(head) is AssistantCanisterClass
+        if is_spoken and says_only_text(turn, self.dialect, self.report):
+            return {"role": "assistant", "content": head.held}
         texts: list[str] = []
         images: list[Any] = []
         thoughts: list[str] = []
         calls: list[Object] = []
         for piece in turn:
             canister: Any = piece.canister
-            if isinstance(canister, InvocationCanisterClass):
+            if type(canister) is InvocationCanisterClass:
                 calls += self._calls(piece)
-            elif isinstance(canister.held, ReasoningContentClass):
+            elif type(canister.held) is ReasoningContentClass:
                 thoughts += self._thoughts(piece)
             else:
                 said, shown = self._piece(piece)
