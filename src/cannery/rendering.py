@@ -99,9 +99,10 @@ class Writing(Struct):
         self.offer = offer = offered(
             self.request, self.target, has_blocks=has_blocks, has_patched_calls=has_patched_calls
         )
-        if has_blocks or (offer is not None and offer.functions):
+        if has_blocks or (offer is not None and offer.renames_calls):
             pieces = in_words(pieces, self.target, report, offer, way=self.hosted)
-            pieces = parted_texts(pieces, self.target.name, report)
+            if has_blocks:
+                pieces = parted_texts(pieces, self.target.name, report)
             facts = survey(pieces, rules)
         if facts & REPAIRABLE:
             off = {*self.without} - self.target.fixed_repairs if self.without else ()

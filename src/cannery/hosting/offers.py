@@ -41,6 +41,8 @@ class Offer(Struct):
     own: dict[str, OwnCall] = {}
     # Settings of the source that are said as tools.
     settings: set[str] = set()
+    # Whether a function of a group was called, which has another name for the target.
+    renames_calls: bool = False
 
     def add(self, tool: Tool, place: str) -> None:
         """Offer one more tool."""
@@ -69,12 +71,12 @@ class Offer(Struct):
         report.tool_places = (*self.places,)
 
 
-_LISTED = re.compile(r"tools\[(\d+)\]")
+_LISTED = "tools["
 
 
 def _position(place: str) -> int:
-    found = _LISTED.match(place)
-    return int(found[1]) if found else 1 << 30
+    """The position of a tool in the request; those of settings and of messages are behind all others."""
+    return int(place[len(_LISTED) : place.index("]")]) if place.startswith(_LISTED) else 1 << 30
 
 
 def offered(
@@ -160,6 +162,7 @@ class _Offering:
                 self._define(self._item(item, place, its_table), its_table)
         for group, name in calls:
             self._grouped(group, name)
+            self._offer.renames_calls = True
         self._offer.sort()
         self._mix()
         return self._offer

@@ -62,8 +62,8 @@ def said(
     ``stem`` is what the made ids of an answer's calls begin with; None for a history.
     """
     blocks = [_block(piece, target) for piece in pieces]
-    has_functions = offer is not None and bool(offer.functions)
-    if not has_functions and all(block.told is None for block in blocks):
+    renames_calls = offer is not None and offer.renames_calls
+    if not renames_calls and all(block.told is None for block in blocks):
         return pieces
     _pair(blocks)
     saying = _Saying(target, report, offer or Offer(), stem, way)
