@@ -168,7 +168,9 @@ class Writing(Struct):
         is_settled = len(arranged) > first and all(map(is_, arranged, whole[: first + 1]))
         if not is_settled or _has_late(whole[len(lead) : first]):
             return None
-        if survey(whole[:first], self.rules) & UNPAIRED:
+        # What was arranged begins with the same pieces.
+        facts = survey(whole[:first], self.rules) if self.is_same else self.facts
+        if facts & UNPAIRED:
             return None
         if not growth.fits(kept, fresh, self.rules.cache_marks):
             return None
