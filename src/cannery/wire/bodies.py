@@ -20,7 +20,7 @@ from cannery.messages.immutable import thaw
 from cannery.messages.json_text import decode_vast, utf8
 from cannery.messages.requests import Request, Response
 from cannery.messages.residue import Residue
-from cannery.wire.places import Places, path_text
+from cannery.wire.places import Path, Places, path_text
 
 _decode = msgspec.json.Decoder().decode
 _split = msgspec.json.Decoder(dict[str, Raw]).decode
@@ -294,31 +294,33 @@ def kind_of(value: Any) -> str:
 
 
 class Reader:
-    """Typed reads of one body; every refusal names the dialect and the path."""
+    """Typed reads of one body; every refusal names the dialect and the path, which is spelled only then."""
 
     def __init__(self, dialect: str) -> None:
         self.dialect = dialect
 
-    def fail(self, path: str, problem: str) -> NoReturn:
+    def fail(self, path: str | Path, problem: str) -> NoReturn:
         """Refuse the body."""
-        raise DialectError(self.dialect, path, problem)
+        place = path if isinstance(path, str) else path_text(path)
+        raise DialectError(self.dialect, place, problem)
 
-    def _typed(self, value: Any, path: str, types: tuple[type, ...], expected: str) -> Any:
-        if type(value) not in types:
-            self.fail(path, f"expected {expected}, got {kind_of(value)}")
+    def object(self, value: Any, path: str | Path) -> Object:
+        """A JSON object."""
+        if type(value) is not dict:
+            self.fail(path, f"expected an object, got {kind_of(value)}")
         return value
 
-    def object(self, value: Any, path: str) -> Object:
-        """A JSON object."""
-        return self._typed(value, path, (dict,), "an object")  # type: ignore[no-any-return]
-
-    def list(self, value: Any, path: str) -> list[Any]:
+    def list(self, value: Any, path: str | Path) -> list[Any]:
         """A JSON list."""
-        return self._typed(value, path, (list,), "a list")  # type: ignore[no-any-return]
+        if type(value) is not list:
+            self.fail(path, f"expected a list, got {kind_of(value)}")
+        return value
 
-    def text(self, value: Any, path: str) -> str:
+    def text(self, value: Any, path: str | Path) -> str:
         """A JSON string."""
-        return self._typed(value, path, (str,), "a string")  # type: ignore[no-any-return]
+        if type(value) is not str:
+            self.fail(path, f"expected a string, got {kind_of(value)}")
+        return value
 
     def field(self, value: Object, key: str, path: str) -> Any:
         """A field that must be there."""

@@ -100,7 +100,7 @@ class MessageReader(Reader):
         """System instructions: bare parts, or whole messages as some programs write them."""
         for index, item in enumerate(self.list(listed, key)):
             path = (key, index)
-            part = self.object(item, path_text(path))
+            part = self.object(item, path)
             if "parts" in part:
                 self.message(part, path, ["instructions"])
             else:
@@ -137,7 +137,7 @@ class MessageReader(Reader):
             envelope, is_joined = None, True
         for index, item in enumerate(parts):
             where = (*path, "parts", index)
-            part = self.object(item, path_text(where))
+            part = self.object(item, where)
             joined = _is_joined(part, index, is_joined)
             self._part(part, role, where, envelope, words, joined=joined)
             envelope = None

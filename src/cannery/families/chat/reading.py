@@ -200,7 +200,7 @@ class ChatReader(MediaOfResults):
     def part(self, part: Any, path: Path) -> Held:
         """What one content part says."""
         if type(part) is not dict:
-            self.object(part, path_text(path))
+            self.object(part, path)
         kind = part.get("type")
         if type(kind) is not str:
             self.fail(f"{path_text(path)}.type", "expected a string")
@@ -401,7 +401,7 @@ class ChatReader(MediaOfResults):
 
     def _call(self, call: Any, path: Path, index: int) -> None:
         if type(call) is not dict:
-            self.object(call, path_text(path))
+            self.object(call, path)
         kind = call.get("type", "function")
         inner = call.get(kind) if type(kind) is str else None
         is_odd = False

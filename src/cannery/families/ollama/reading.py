@@ -96,7 +96,7 @@ class OllamaReader(Reader):
         if content is absent:
             return "", "absent"
         if content is not None:
-            self.fail(path_text(path + (self._key,)), "expected a string")
+            self.fail(path + (self._key,), "expected a string")
         return "", "null"
 
     def _images(self, message: Object, path: Path) -> list[_Image]:
@@ -104,8 +104,8 @@ class OllamaReader(Reader):
         if images is None or images == []:
             return []
         found = []
-        for index, data in enumerate(self.list(images, path_text(path + ("images",)))):
-            found.append(_read_image(self.text(data, path_text(path + ("images", index)))))
+        for index, data in enumerate(self.list(images, path + ("images",))):
+            found.append(_read_image(self.text(data, path + ("images", index))))
         del message["images"]
         return found
 
@@ -163,7 +163,7 @@ class OllamaReader(Reader):
         images = self._images(message, path)
         calls = message.get("tool_calls")
         if calls is not None and type(calls) is not list:
-            self.list(calls, path_text(path + ("tool_calls",)))
+            self.list(calls, path + ("tool_calls",))
         if text or not (images or calls or len(self.canisters) > start):
             joined = len(self.canisters) > start
             self.add(new_assistant(text, self._when, joined), path + (self._key,))
