@@ -182,9 +182,10 @@ class OllamaReader(Reader):
         name: Any = function.pop("name", None) if type(function) is dict else None
         if type(name) is not str:
             place = path_text(path)
-            inner = f"{place}.function"
-            self.object(self.field(self.object(given, place), "function", place), inner)
-            self.text(name, f"{inner}.name")
+            self.object(
+                self.field(self.object(given, place), "function", place), f"{place}.function"
+            )
+            self.text(name, f"{place}.function.name")
         del given["function"]
         identifier = given.get("id")
         dropped: list[str] = []
