@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cannery.dialects.gemini_generate.reading import CallIds
+from cannery.dialects.gemini_generate.call_ids import CallIds
 from cannery.wire.sse import FrameReader
 from tests.behaviours.bodies import CHAT, GEMINI, told
 
