@@ -271,3 +271,19 @@ def test_35_interleaved_parallel_calls_are_mixed_up():
             if canister.role is cannery.Role.Invocation
         ]
         assert made == [("a", {"x": 1}), ("b", {"y": 2})]
+
+
+@pytest.mark.parametrize("target", ["ollama_chat", "ollama_generate"])
+def test_text_parts_stand_side_by_side_in_a_field_that_is_one_string(target: str):
+    texts = [{"type": "text", "text": "foo"}, {"type": "text", "text": "bar"}]
+    note = {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "d"}}
+    body = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": texts}]}
+    for blocks, expected in (
+        (texts, "foobar"),
+        ([texts[0], note, texts[1]], "foo\n\n## Supplemental Information ##\n\nd\n\nbar"),
+    ):
+        body["messages"] = [{"role": "user", "content": blocks}]
+        rendered = cannery.translate(body, source="anthropic_messages", target=target)
+        said = json.loads(rendered.body)
+        assert said.get("prompt", said.get("messages", [{}])[0].get("content")) == expected
+        assert {loss.code for loss in rendered.losses} <= {"DOCUMENT_TO_TEXT"}

@@ -11,7 +11,7 @@ from botocore.eventstream import EventStreamBuffer
 
 import cannery
 from cannery.errors import DialectError
-from cannery.messages import Failure
+from cannery.messages import Failure, fold, unfold
 from cannery.wire.framing import AWS_EVENT_STREAM
 
 NAME = "bedrock_converse"
@@ -244,3 +244,14 @@ def test_an_error_without_a_body_is_a_failure():
 def test_a_stream_that_is_cut_off_is_a_failure():
     *_, last = cannery.normalize_stream([stream(*BEGUN)], NAME)
     assert isinstance(last, Failure)
+
+
+@pytest.mark.parametrize("block", [{}, {"text": {"odd": 1}}], ids=["no key", "text that is none"])
+def test_an_answer_with_a_block_that_is_none_streams(block: Any):
+    message = {"role": "assistant", "content": [{"text": "a"}, block]}
+    usage = {"inputTokens": 1, "outputTokens": 1, "totalTokens": 2}
+    body = {"output": {"message": message}, "stopReason": "end_turn", "usage": usage}
+    response = cannery.normalize_response(body, "bedrock_converse")
+    written = list(cannery.nativize_stream(unfold(response), "bedrock_converse"))
+    told = fold(cannery.normalize_stream(written, "bedrock_converse"))
+    assert [each.held for each in told.canisters] == ["a"]

@@ -482,11 +482,11 @@ class ConverseStreamWriter(BlockWriter[Part]):
         writer = ConverseWriter(Report(), is_same=self._source == NAME, for_answer=True)
         content: Any = part.start.content
         blocks = writer.whole(content, own_residue(part.start, NAME))
-        if not blocks:
+        if not blocks or not blocks[0]:
             return b""
         kind, held = next(iter(blocks[0].items()))
         if kind == "text":
-            return self._block_delta(part, {"text": held}) if held else b""
+            return self._block_delta(part, {"text": held}) if type(held) is str and held else b""
         if type(held) is not dict or kind not in ("toolUse", "toolResult", "image"):
             return self._block_delta(part, {kind: held})
         later = {"toolUse": ("input",), "toolResult": ("content",), "image": ("source", "error")}[

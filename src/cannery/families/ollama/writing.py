@@ -33,7 +33,7 @@ from cannery.wire.bodies import Object
 from cannery.wire.contract import Piece
 from cannery.wire.foreign import report_residue, says_only_text
 from cannery.wire.losses import Report
-from cannery.wire.markers import flag_error, supplement
+from cannery.wire.markers import SUPPLEMENT, flag_error, supplement
 from cannery.wire.media import (
     NOT_BASE64,
     WEB_IMAGES,
@@ -114,12 +114,10 @@ class OllamaWriter:
         return self._message(role, texts, images, turn)
 
     def _message(self, role: str, texts: list[str], images: list[Any], turn: list[Piece]) -> Object:
-        """A message; several texts are paragraphs of one."""
+        """A message, whose texts are one."""
         head = own_residue(turn[0].canister, self.dialect)
         form = None if head is None else head.form
-        if len(texts) > 1 and not self.is_same:
-            self.report.lose("STRUCTURE_FLATTENED", turn[0].place, "parts became paragraphs")
-        text = "\n\n".join(texts)
+        text = "\n\n".join(texts) if role == "system" else joined(texts)
         message: Object = {"role": role}
         if text or form not in ("absent", "null"):
             message["content"] = text
@@ -230,7 +228,7 @@ class OllamaWriter:
         if residue is None:
             report_residue(canister, self.report, piece.place)
         texts, images = self.content(canister.held, piece.place)
-        text = ("" if self.is_same else "\n\n").join(texts)
+        text = joined(texts)
         if canister.is_error:
             if not self.is_same:
                 self.report.lose("ERROR_FLAG_TO_TEXT", piece.place)
@@ -319,3 +317,14 @@ class OllamaWriter:
                 self.report.lose("ARGUMENTS_WRAPPED", piece.place)
             return wrapped_input(text)
         return found
+
+
+def joined(texts: list[str]) -> str:
+    """Texts as one: nothing stands between them but the blank line around a document."""
+    whole = ""
+    is_apart = False
+    for text in texts:
+        is_document = text.startswith(SUPPLEMENT)
+        whole += "\n\n" + text if whole and (is_apart or is_document) else text
+        is_apart = is_document
+    return whole
