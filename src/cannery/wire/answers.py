@@ -1,14 +1,16 @@
-"""What answers share: the ids made for calls, refusing an error in place of an answer, and the pieces to write."""
+"""What answers share: the ids made for calls, the pieces to write, and reading errors, also in place of an answer."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from typing import Any
 
 from cannery.errors import DialectError
 from cannery.messages.canisters import ResultCanisterClass
 from cannery.messages.requests import Response
-from cannery.wire.contract import Piece
+from cannery.wire.bodies import Object, read_value
+from cannery.wire.contract import Piece, WireError
 from cannery.wire.losses import Report
 from cannery.wire.parting import parted_texts
 
@@ -24,6 +26,33 @@ def refuse_error(dialect: str, body: dict[str, Any], key: str) -> None:
     """Refuse a body that tells of an error where an answer has to have a field."""
     if key not in body and type(body.get("error")) is dict:
         raise DialectError(dialect, "error", "tells of an error and gives no answer")
+
+
+def error_value(dialect: str, body: bytes) -> Any:
+    """The value of an error's body; None where it is no JSON."""
+    try:
+        return read_value(dialect, body)
+    except DialectError:
+        return None
+
+
+def plain_error(status: int, body: bytes) -> WireError:
+    """The error of a body in which no known field tells of one."""
+    return WireError(status, body[:500].decode("utf-8", "replace").strip() or f"HTTP {status}")
+
+
+def read_nested_error(
+    dialect: str, status: int, body: bytes, read: Callable[[int, Object, Object], WireError]
+) -> WireError:
+    """The error that a body tells of under ``error``: words, or an object, which is read with what it stands in."""
+    value = error_value(dialect, body)
+    if type(value) is list and value:
+        # Google's streams that fail at once.
+        value = value[0]
+    error = value.get("error") if type(value) is dict else None
+    if type(error) is str:
+        return WireError(status, error)
+    return read(status, error, value) if type(error) is dict else plain_error(status, body)
 
 
 def answer_pieces(response: Response, dialect: str, report: Report) -> list[Piece]:

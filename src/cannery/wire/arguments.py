@@ -68,3 +68,11 @@ def input_text(value: Any) -> str:
         if type(raw) is str and object_input(raw) is None:
             return raw
     return write_json(value)
+
+
+def unwrapped_input(text: str) -> str:
+    """The argument text of an input that a body spells; what was wrapped is told as it was."""
+    if RAW_ARGUMENTS not in text:
+        return text
+    found = input_text(decode_json(text))
+    return found if object_input(found) is None else text

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from cannery.messages.content import Citation
+from cannery.messages.canisters import AnyCanister
+from cannery.messages.content import PLAIN, Citation, new_text
 from cannery.messages.json_text import decode_json
 from cannery.wire.losses import Place, Report
+from cannery.wire.turns import changed
 
 # What the URL citation of any target says again, in the words of all dialects. A search result has its address as
 # source; a segment is the span and the words that it covers.
@@ -18,6 +20,11 @@ _SHARED = frozenset(
         *("groundingChunkIndices", "grounding_chunk_indices"),
     }
 )
+
+
+def cited(canister: AnyCanister, citations: Iterable[Citation]) -> AnyCanister:
+    """The canister of a bare text with citations of that text."""
+    return changed(canister, held=new_text(canister.held, PLAIN, tuple(citations)))
 
 
 def report_approximated(

@@ -109,6 +109,14 @@ def data_url_patch(url: str, mime_type: str, payload: Base64) -> dict[str, Any] 
     return None if head == f"data:{mime_type};base64," else {"p": [0, length, head]}
 
 
+def read_url(url: str) -> tuple[Payload, str, dict[str, Any] | None]:
+    """The payload and the type that a URL gives, of which a data URL holds both, and the patch of its spelling."""
+    inline = split_data_url(url)
+    if inline is None:
+        return Location("url", url), "", None
+    return inline[1], inline[0], data_url_patch(url, *inline)
+
+
 def data_url(content: BinaryContentStruct, mime_type: str | None = None) -> str:
     """The data URL of inline content."""
     return f"data:{mime_type or content.mime_type};base64,{base64_text(content.payload)}"

@@ -16,6 +16,7 @@ from cannery.wire.patches import digest_of, restore, still_true
 
 # The fields that a reader left, by their paths.
 Left = list[tuple[str, Any]]
+_NO_WORDS: frozenset[str] = frozenset()
 
 
 def set_again(left: Object) -> Object | None:
@@ -95,6 +96,13 @@ def own_residue(value: Any, dialect: str) -> Residue | None:
     """The residue of a value if it is this dialect's."""
     residue: Residue | None = value.residue
     return residue if residue is not None and residue.dialect == dialect else None
+
+
+def form_words(residue: Residue | None) -> frozenset[str]:
+    """The words of a form, where a dialect notes several spellings as words."""
+    if residue is None or residue.form is None:
+        return _NO_WORDS
+    return frozenset(residue.form.split())
 
 
 def dropped_keys(patch: str | None) -> Left:

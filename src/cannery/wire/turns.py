@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -41,22 +40,20 @@ def changed(canister: AnyCanister, **fields: Any) -> AnyCanister:
     return msgspec.structs.replace(canister, _memo=None, **fields)
 
 
-def turns(pieces: list[Piece]) -> Iterator[list[Piece]]:
+def turns(pieces: list[Piece]) -> list[list[Piece]]:
     """The groups that a wire would send as one message each."""
-    group: list[Piece] = []
+    groups: list[list[Piece]] = []
     speaker = ""
     for piece in pieces:
         canister = piece.canister
         kind = type(canister)
         whose = SIDES[kind]
         if whose is speaker and (canister.joined or kind is InvocationCanisterClass):
-            group.append(piece)
-            continue
-        if group:
-            yield group
-        group, speaker = [piece], whose
-    if group:
-        yield group
+            groups[-1].append(piece)
+        else:
+            groups.append([piece])
+            speaker = whose
+    return groups
 
 
 def is_prefill(piece: Piece) -> bool:

@@ -68,6 +68,8 @@ def write_request(request: Request, pieces: list[Piece], report: Report) -> dict
     leading, others = writer.split(pieces)
     system = writer.system(leading)
     messages = writer.messages(others)
+    if not writer.is_same:
+        writer.trim(messages)
     body = write_settings(request, report, messages)
     body = recall_settings(body, own_residue(request, NAME))
     if writer.displaced:

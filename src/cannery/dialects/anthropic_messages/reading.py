@@ -16,25 +16,27 @@ from msgspec import Raw
 from cannery.dialects.anthropic_messages.models import NAME
 from cannery.dialects.anthropic_messages.settings import (
     Path,
-    left_of,
     read_mark,
     read_settings,
     refuse,
 )
+from cannery.families.blocks.reading import (
+    ROLES,
+    BlockReader,
+    as_content,
+    take_citable,
+    text_or_none,
+)
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
-    AnyCanister,
     new_assistant,
     new_invocation,
     new_result,
-    new_supervisor,
     new_user,
 )
-from cannery.messages.checked import now
 from cannery.messages.content import (
     PLAIN,
     Citation,
-    Origin,
     new_file,
     new_image,
     new_opaque,
@@ -47,8 +49,7 @@ from cannery.messages.json_text import write_json
 from cannery.messages.payload import Base64, Location
 from cannery.messages.requests import Request, new_request
 from cannery.messages.residue import Residue
-from cannery.roles.vocabularies import VOCABULARIES
-from cannery.wire.arguments import RAW_ARGUMENTS, input_text, object_input
+from cannery.wire.arguments import RAW_ARGUMENTS, unwrapped_input
 from cannery.wire.bodies import (
     Object,
     decode,
@@ -63,7 +64,7 @@ from cannery.wire.bodies import (
 )
 from cannery.wire.media import SEARCH_RESULT
 from cannery.wire.places import Places
-from cannery.wire.wire_roles import read_role
+from cannery.wire.residues import nested, set_again
 
 # The form of a system message that stands among the messages; ``:`` and the form of its content may follow.
 INLINE = "message"
@@ -73,8 +74,6 @@ BARE = "bare"
 Held = tuple[Any, Object | None]
 # Payload, type and chunks of a document, and the patch for what is left of its source.
 Source = tuple[Any, str, tuple[Any, ...], Object | None]
-_ROLES = VOCABULARIES["anthropic"]
-_NAMES = frozenset(_ROLES.readings)
 _EITHER = "a string or a list of blocks"
 # Objects in blocks and tools keep their fields as text: the input of a call and the schema of a tool only pass through.
 _Scalar = bool | int | float | str | None
@@ -97,7 +96,7 @@ def _read_request(body: Object, places: Places) -> Request:
     if system is not None and system != []:
         del body["system"]
     settings = read_settings(body, places)
-    reader = MessageReader(settings[0], places)
+    reader = MessageReader(NAME, places, settings[0])
     if system is not None and system != []:
         reader.content(system, "system", ("system",), None, None)
     if type(messages) is not list:
@@ -107,33 +106,25 @@ def _read_request(body: Object, places: Places) -> Request:
     return new_request(Conversation.trusted(reader.canisters), *settings, NAME)  # type: ignore[no-any-return]
 
 
-class MessageReader:
-    """Reads the messages of one body, in order, and notes the place of each canister."""
-
-    def __init__(self, model: Any, places: Places) -> None:
-        self.origin = Origin(NAME, model if type(model) is str else None)
-        self.when = now()
-        self.canisters: list[AnyCanister] = []
-        self._paths = places.canisters
+class MessageReader(BlockReader):
+    """Reads the messages of one body."""
 
     # --- messages ------------------------------------------------------------------------------
 
     def message(self, message: Any, place: Path) -> None:
         """One message of a body."""
         if type(message) is not dict:
-            refuse(place, f"expected an object, got {kind_of(message)}")
+            self.object(message, place)
         role = message.pop("role", absent)
-        if type(role) is not str or role not in _NAMES:
-            if role is absent:
-                refuse(place + ("role",), "is required")
-            role = read_role(NAME, role, _ROLES, ".".join(map(str, place + ("role",))))
+        if type(role) is not str or role not in ROLES:
+            role = self.role(role, place)
         content = message.pop("content", absent)
         envelope = encode({"s": message}).decode() if message else None
         if type(content) is str and role != "system":
             residue = None if envelope is None else Residue(NAME, None, envelope)
             make = new_user if role == "user" else new_assistant
             self.canisters.append(make(content, self.when, False, residue))
-            self._paths.append(place + ("content",))
+            self.paths.append(place + ("content",))
         elif content is absent:
             self._without_content("absent", role, place, envelope)
         elif role == "assistant":
@@ -149,7 +140,7 @@ class MessageReader:
         if role != "system":
             refuse(place + ("content",), "is required")
         residue = Residue(NAME, None, envelope, f"{INLINE}:{form}")
-        self._add(role, "", place, False, residue)
+        self.add(role, "", place, False, residue)
 
     def content(
         self, content: Any, role: str, path: Path, envelope: str | None, form: str | None
@@ -157,17 +148,17 @@ class MessageReader:
         """What the user or the system says: a canister for each block."""
         if type(content) is str:
             residue = Residue(NAME, None, envelope, form) if envelope or form else None
-            self._add(role, content, path, False, residue)
+            self.add(role, content, path, False, residue)
         elif type(content) is not list:
             refuse(path, f"expected {_EITHER}")
         elif not content:
-            self._add(role, "", path, False, Residue(NAME, None, envelope, _shape(form, "empty")))
+            self.add(role, "", path, False, Residue(NAME, None, envelope, _shape(form, "empty")))
         else:
             is_single, joined = len(content) == 1, False
             for index, block in enumerate(content):
                 where = path + (index,)
                 if type(block) is not dict:
-                    refuse(where, f"expected an object, got {kind_of(block)}")
+                    self.object(block, where)
                 if role == "user" and block.get("type") == "tool_result":
                     self._result(block, where, joined, envelope)
                 else:
@@ -178,11 +169,11 @@ class MessageReader:
         """What the assistant says: a canister for each block, and a silent one before a call that comes first."""
         if type(content) is str:
             residue = None if envelope is None else Residue(NAME, None, envelope)
-            self._add("assistant", content, path, False, residue)
+            self.add("assistant", content, path, False, residue)
         elif type(content) is not list:
             refuse(path, f"expected {_EITHER}, got {kind_of(content)}")
         elif not content:
-            self._add("assistant", absent, path, False, Residue(NAME, None, envelope, "empty"))
+            self.add("assistant", absent, path, False, Residue(NAME, None, envelope, "empty"))
         else:
             self.blocks(content, path, envelope, is_single=len(content) == 1)
 
@@ -193,11 +184,11 @@ class MessageReader:
         for index, block in enumerate(content):
             where = path + (index,)
             if type(block) is not dict:
-                refuse(where, f"expected an object, got {kind_of(block)}")
+                self.object(block, where)
             if block.get("type") == "tool_use":
                 if not index:
                     silent = None if envelope is None else Residue(NAME, None, envelope)
-                    self._add("assistant", absent, path[:-1], False, silent)
+                    self.add("assistant", absent, path[:-1], False, silent)
                 self._call(block, where)
             elif index:
                 self.add_block(block, "assistant", where, True, None, False, None)
@@ -224,24 +215,7 @@ class MessageReader:
         if patch or envelope or form or mark:
             part = None if patch is None else encode(patch).decode()
             residue = Residue(NAME, part, envelope, form, None, mark)
-        self._add(role, held, path, joined, residue)
-
-    def _add(
-        self,
-        role: str,
-        held: Any,
-        path: Path,
-        joined: bool,  # noqa: FBT001 - by position, as constructors take it
-        residue: Residue | None,
-    ) -> None:
-        if role == "user":
-            canister = new_user(held, self.when, joined, residue)
-        elif role == "assistant":
-            canister = new_assistant(held, self.when, joined, residue)
-        else:
-            canister = new_supervisor(held, self.when, joined, residue, None, role)
-        self.canisters.append(canister)
-        self._paths.append(path)
+        self.add(role, held, path, joined, residue)
 
     # --- calls and results ---------------------------------------------------------------------
 
@@ -254,8 +228,7 @@ class MessageReader:
         if type(given) is dict:
             text = spelled_object(given)
             if RAW_ARGUMENTS in given:
-                unwrapped = input_text(decoded(given))
-                text = unwrapped if object_input(unwrapped) is None else text
+                text = unwrapped_input(text)
         elif given is absent:
             patch["x"] = ["input"]
         elif given is None:
@@ -273,7 +246,7 @@ class MessageReader:
         self.canisters.append(
             new_invocation(text, self.when, True, residue, None, identifier, name, False)
         )
-        self._paths.append(path)
+        self.paths.append(path)
 
     def _result(
         self,
@@ -299,7 +272,7 @@ class MessageReader:
             mark = _read_mark(block) if "cache_control" in block else None
             residue = Residue(NAME, part, envelope, form, None, mark)
         self.canisters.append(new_result(held, self.when, joined, residue, None, identifier, error))
-        self._paths.append(path)
+        self.paths.append(path)
 
     def _result_content(self, block: Object, path: Path) -> tuple[Any, str | None, Object | None]:
         """What a result says, the form of its content and the patches of its blocks."""
@@ -315,18 +288,16 @@ class MessageReader:
         parts, inner = self._parts(content, path + ("content",))
         if len(parts) == 1:
             return parts[0], "list", inner
-        return new_parts(tuple(map(_wrapped, parts))), None, inner
+        return new_parts(tuple(map(as_content, parts))), None, inner
 
     def _parts(self, content: Any, path: Path) -> tuple[list[Any], Object]:
         """What the blocks within a block say, and the patches of those of which something is left."""
-        if type(content) is not list:
-            refuse(path, f"expected a list, got {kind_of(content)}")
+        self.list(content, path)
         parts: list[Any] = []
         patches: Object = {}
         for index, block in enumerate(content):
             where = path + (index,)
-            if type(block) is not dict:
-                refuse(where, f"expected an object, got {kind_of(block)}")
+            self.object(block, where)
             held, patch = self.block(block, where, is_answer=False)
             parts.append(held)
             if patch:
@@ -358,7 +329,7 @@ class MessageReader:
         if type(listed) is list and listed and all(type(item) is dict for item in listed):
             del block["citations"]
             said = new_text(said, PLAIN, tuple(map(read_citation, listed)))
-        return said, left_of(block)
+        return said, set_again(block)
 
     def _thinking(self, block: Object, path: Path) -> Held:
         thought = _take(block, "thinking", path)
@@ -369,14 +340,14 @@ class MessageReader:
         else:
             signature = None
         texts = (thought,) if thought else ()
-        return new_reasoning(texts, (), signature, None, self.origin), left_of(block)
+        return new_reasoning(texts, (), signature, None, self.origin), set_again(block)
 
     def _redacted(self, block: Object, path: Path) -> Held | None:
         if not block.get("data"):
             return None
         data = _take(block, "data", path)
         del block["type"]
-        return new_reasoning((), (), None, data, self.origin), left_of(block)
+        return new_reasoning((), (), None, data, self.origin), set_again(block)
 
     def _image(self, block: Object, path: Path) -> Held | None:
         source = _take_source(block, path)
@@ -385,7 +356,7 @@ class MessageReader:
             block["source"] = source
             return None
         del block["type"]
-        return new_image(*found), _patched(block, source=left_of(source))
+        return new_image(*found), nested(block, {"source": set_again(source)})
 
     def _payload(self, source: Object, path: Path) -> tuple[Any, str] | None:
         """The payload and type of a source; None, and nothing taken, for a source that is not known."""
@@ -412,9 +383,9 @@ class MessageReader:
         payload, mime_type, chunks, inner = found
         del block["type"]
         facts = [_take_named(block, "title"), _take_named(block, "context")]
-        citable, cited = _take_citable(block)
+        citable, cited = take_citable(block)
         held = new_file(payload, mime_type, *facts, citable, chunks)
-        return held, _patched(block, source=inner, citations=cited)
+        return held, nested(block, {"source": inner, "citations": cited})
 
     def _document_source(self, source: Object, path: Path) -> Source | None:
         """Payload, type and chunks of a document, and what is left of its source; None if it is not known."""
@@ -429,10 +400,10 @@ class MessageReader:
                 return None
             del source["type"], source["content"]
             if type(content) is str:
-                return b"", PLAIN, (new_text(content),), left_of(source)
+                return b"", PLAIN, (new_text(content),), set_again(source)
             parts, inner = self._parts(content, path + ("content",))
-            patch = _patched(source, content={"i": inner} if inner else None)
-            return b"", "", tuple(map(_wrapped, parts)), patch
+            patch = nested(source, {"content": {"i": inner} if inner else None})
+            return b"", "", tuple(map(as_content, parts)), patch
         found = self._payload(source, path)
         if found is None:
             return None
@@ -443,7 +414,7 @@ class MessageReader:
             if not payload.is_readable:
                 source["media_type"] = mime_type
                 return None
-        return payload, mime_type, (), left_of(source)
+        return payload, mime_type, (), set_again(source)
 
     def _search_result(self, block: Object, path: Path) -> Held | None:
         source, title = _check(block, "source", path), _check(block, "title", path)
@@ -455,10 +426,10 @@ class MessageReader:
             return None
         parts, inner = self._parts(content, path + ("content",))
         del block["type"], block["source"], block["title"]
-        citable, cited = _take_citable(block)
-        chunks = tuple(map(_wrapped, parts))
+        citable, cited = take_citable(block)
+        chunks = tuple(map(as_content, parts))
         held = new_file(b"", SEARCH_RESULT, title, source, citable, chunks)
-        return held, _patched(block, content={"i": inner} if inner else None, citations=cited)
+        return held, nested(block, {"content": {"i": inner} if inner else None, "citations": cited})
 
     _blocks: ClassVar[dict[str, Callable[[Any, Object, Path], Held | None]]] = {
         "image": _image,
@@ -488,8 +459,8 @@ def read_citation(item: Object) -> Citation:
     """A citation: it covers its whole text block, so that it has no span."""
     url = item.get("url", item.get("source"))
     title = item.get("title", item.get("document_title"))
-    cited = _text_or_none(item.get("cited_text"))
-    return Citation(NAME, write_json(item), _text_or_none(url), _text_or_none(title), cited)
+    cited = text_or_none(item.get("cited_text"))
+    return Citation(NAME, write_json(item), text_or_none(url), text_or_none(title), cited)
 
 
 def _text_source(source: Object, path: Path) -> Source:
@@ -507,29 +478,12 @@ def _text_source(source: Object, path: Path) -> Source:
         source.update(type="text", data=data)
     if source:
         patch["s"] = source
-    return data.encode(), mime_type, (), patch
-
-
-def _take_citable(block: Object) -> tuple[bool | None, Object | None]:
-    """Whether the model may cite a document, and the patch for what is left of that."""
-    citations = block.get("citations")
-    if type(citations) is not dict or type(citations.get("enabled")) is not bool:
-        return None, None
-    del block["citations"]
-    return citations.pop("enabled"), left_of(citations)
+    return data.encode(), mime_type, (), patch or None
 
 
 def _take_named(block: Object, key: str) -> str | None:
     """A field that is taken if it is text."""
     return block.pop(key) if type(block.get(key)) is str else None
-
-
-def _patched(block: Object, **inner: Object | None) -> Object | None:
-    """The patch for what is left of a block and of objects in it."""
-    changed = {key: patch for key, patch in inner.items() if patch}
-    if not changed:
-        return left_of(block)
-    return {"d": changed, "s": block} if block else {"d": changed}
 
 
 def _check(block: Object, key: str, path: Path, kind: type = str) -> Any:
@@ -557,11 +511,3 @@ def _refuse_field(value: Any, path: Path, kind: type) -> NoReturn:
 
 def _shape(form: str | None, shape: str) -> str:
     return shape if form is None else f"{form}:{shape}"
-
-
-def _text_or_none(value: Any) -> str | None:
-    return value if type(value) is str else None
-
-
-def _wrapped(held: Any) -> Any:
-    return new_text(held) if type(held) is str else held

@@ -6,27 +6,27 @@ Anthropic counts cached input apart from ``input_tokens``; our usage counts all 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from cannery.dialects.anthropic_messages.models import NAME
 from cannery.dialects.anthropic_messages.reading import MessageReader, decode_levels
 from cannery.dialects.anthropic_messages.settings import Path, refuse
 from cannery.dialects.anthropic_messages.writing import MessageWriter
-from cannery.errors import DialectError
+from cannery.families.blocks.answers import Counts, ending_word, endings, left_of_counts
+from cannery.families.blocks.reading import text_or_none
 from cannery.messages.absence import absent
-from cannery.messages.canisters import AnyCanister, InvocationCanisterClass
-from cannery.messages.content import RefusalContentClass
 from cannery.messages.conversation import Conversation
-from cannery.messages.requests import FinishReason, Response, Usage, new_response, new_usage
+from cannery.messages.requests import FinishReason, Response, Usage, new_response
 from cannery.messages.residue import Residue
-from cannery.wire.answers import answer_pieces, refuse_error
-from cannery.wire.bodies import Object, encode, read_body, read_value
+from cannery.wire.answers import answer_pieces, read_nested_error, refuse_error
+from cannery.wire.bodies import Object, encode, read_body
 from cannery.wire.contract import WireError
-from cannery.wire.controls import text
+from cannery.wire.controls import integer, text
 from cannery.wire.endings import report_ending
 from cannery.wire.losses import Report
 from cannery.wire.places import Places
-from cannery.wire.residues import own_residue, recall
+from cannery.wire.residues import own_residue, recall, set_again
 
 FINISH = {
     "end_turn": FinishReason.Stop,
@@ -49,12 +49,11 @@ _SAYS = frozenset({FinishReason.Pause})
 # What every answer has, and what some of that is always.
 _ALWAYS = ("id", "type", "role", "model", "stop_reason", "stop_sequence")
 _CONSTANT = (("type", "message"), ("role", "assistant"))
-_CACHED = {
-    "cache_read": "cache_read_input_tokens",
-    "cache_write": "cache_creation_input_tokens",
-}
-
-_INPUT = ("input_tokens", *_CACHED.values())
+_COUNTS = Counts(
+    *("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+)
+_DETAILS, _THOUGHT = "output_tokens_details", "thinking_tokens"
+stop_word = partial(ending_word, "refusal")
 
 
 def read_response(body: bytes, places: Places) -> Response:
@@ -65,8 +64,8 @@ def read_response(body: bytes, places: Places) -> Response:
 class _AnswerReader(MessageReader):
     """Reads the blocks of an answer; what the server refuses in a request is kept apart, by the block's position."""
 
-    def __init__(self, model: Any, places: Places) -> None:
-        super().__init__(model, places)
+    def __init__(self, places: Places, model: Any) -> None:
+        super().__init__(NAME, places, model)
         self.apart: Object = {}
 
     def add_block(self, block: Object, role: str, path: Path, *rest: Any) -> None:
@@ -94,7 +93,7 @@ def _read_response(body: Object, places: Places) -> Response:
     if "stop_reason" not in body:
         # What the answer does not say is told at its root.
         places.settings["finish"] = ()
-    reader = _AnswerReader(body.get("model"), places)
+    reader = _AnswerReader(places, body.get("model"))
     form = None
     if type(content) is list:
         reader.blocks(content, ("content",), None, is_single=False)
@@ -144,35 +143,19 @@ def _take_facts(body: Object, patch: Object) -> tuple[Any, Any, Any, Any]:
 
 def _take_usage(body: Object, patch: Object) -> Any:
     """Take the token counts, or absent; what is left of them is noted in the patch."""
-    counts = body.get("usage")
-    usage = read_usage(counts)
+    usage = read_usage(body.get("usage"))
     if usage is absent:
         return absent
-    left = left_of_usage(body.pop("usage"))
-    if left:
+    counts, written = body.pop("usage"), write_usage(usage)
+    inner: dict[str, Object | None] = {}
+    if usage.reasoning is not absent:
+        details = counts[_DETAILS]
+        inner[_DETAILS] = set_again({key: details[key] for key in details if key != _THOUGHT})
+        counts[_DETAILS] = written[_DETAILS]
+    left = left_of_counts(counts, written, inner)
+    if left is not None:
         patch.setdefault("d", {})["usage"] = left
     return usage
-
-
-def left_of_usage(counts: Object) -> Object:
-    """The patch for what a count of tokens says beyond the usage that was read from it."""
-    patch: Object = {}
-    counted = [key for key in _INPUT if type(counts.get(key)) is int]
-    if min(counts[key] for key in counted) >= 0:
-        for key in counted:
-            del counts[key]
-    if "output_tokens" not in counts:
-        patch["x"] = ["output_tokens"]
-    elif type(counts["output_tokens"]) is int:
-        del counts["output_tokens"]
-    details = counts.get("output_tokens_details")
-    if type(details) is dict and type(details.get("thinking_tokens")) is int:
-        del counts["output_tokens_details"], details["thinking_tokens"]
-        if details:
-            patch["d"] = {"output_tokens_details": {"s": details}}
-    if counts:
-        patch["s"] = counts
-    return patch
 
 
 def read_finish(word: Any) -> Any:
@@ -182,35 +165,16 @@ def read_finish(word: Any) -> Any:
 
 def read_usage(value: Any) -> Any:
     """Token counts, or absent."""
-    if type(value) is not dict or type(value.get("input_tokens")) is not int:
-        return absent
-    cached = {name: value[key] for name, key in _CACHED.items() if type(value.get(key)) is int}
-    details = value.get("output_tokens_details")
-    thought = details.get("thinking_tokens") if type(details) is dict else None
-    output = value.get("output_tokens")
-    return new_usage(
-        value["input_tokens"] + sum(cached.values()),
-        output if type(output) is int else 0,
-        reasoning=thought if type(thought) is int else absent,
-        **cached,
-    )
+    details = value.get(_DETAILS) if type(value) is dict else None
+    thought = details.get(_THOUGHT) if type(details) is dict else None
+    return _COUNTS.read(value, reasoning=integer(thought))
 
 
 def write_usage(usage: Usage) -> Object:
-    """Token counts in the usual form.
-
-    This server counts each token of the input once: as new, read from the cache or written to it. Others count some of
-    them twice, so that no more is said to be written than is left of the input.
-    """
-    body: Object = {"input_tokens": usage.input}
-    for name, key in _CACHED.items():
-        count: Any = getattr(usage, name)
-        if count is not absent:
-            body[key] = min(count, max(body["input_tokens"], 0))
-            body["input_tokens"] -= body[key]
-    body["output_tokens"] = usage.output
+    """Token counts in the usual form."""
+    body = _COUNTS.write(usage)
     if usage.reasoning is not absent:
-        body["output_tokens_details"] = {"thinking_tokens": usage.reasoning}
+        body[_DETAILS] = {_THOUGHT: usage.reasoning}
     return body
 
 
@@ -223,10 +187,11 @@ def write_response(response: Response, report: Report) -> Object:
         report, is_same=is_same, is_foreign=is_foreign, for_answer=True, model=model
     )
     pieces = answer_pieces(response, NAME, report)
-    content = writer.answer(pieces)
+    content = writer.blocks(pieces, "assistant")
     body = write_envelope(response)
     if not is_same:
-        _complete(body, response.canisters)
+        body["stop_reason"] = stop_word(body["stop_reason"], **endings(response.canisters))
+        body.setdefault("usage", write_usage(Usage()))
         # This server says which stop sequence was met.
         report_ending(response.replace(stop_sequence=absent), report, says=_SAYS)
     residue = own_residue(response, NAME)
@@ -255,21 +220,6 @@ def write_envelope(response: Response) -> Object:
     return body
 
 
-def _complete(body: Object, canisters: tuple[AnyCanister, ...]) -> None:
-    """Say what every answer of this server says."""
-    has_calls = any(isinstance(canister, InvocationCanisterClass) for canister in canisters)
-    is_refused = any(isinstance(canister.held, RefusalContentClass) for canister in canisters)
-    body["stop_reason"] = stop_word(body["stop_reason"], has_calls=has_calls, is_refused=is_refused)
-    body.setdefault("usage", write_usage(Usage()))
-
-
-def stop_word(word: str | None, *, has_calls: bool, is_refused: bool) -> str:
-    """The stop reason that clients rely on: calls and refusals show in it."""
-    if word is None or word == "end_turn":
-        return "tool_use" if has_calls else "refusal" if is_refused else "end_turn"
-    return word
-
-
 # --- errors ------------------------------------------------------------------------------------
 
 _ERRORS = {
@@ -290,21 +240,13 @@ _ERROR_KINDS = frozenset({*_ERRORS.values(), "api_error"})
 
 def read_error(status: int, body: bytes) -> WireError:
     """The error that a body tells of, whatever it is."""
-    try:
-        value = read_value(NAME, body)
-    except DialectError:
-        value = None
-    error = value.get("error") if isinstance(value, dict) else None
-    if isinstance(error, str):
-        return WireError(status, error)
-    if not isinstance(error, dict):
-        return WireError(status, body[:500].decode("utf-8", "replace").strip() or f"HTTP {status}")
-    return WireError(
-        status,
-        str(error.get("message") or f"HTTP {status}"),
-        _text_or_none(error.get("type")),
-        request_id=_text_or_none(value.get("request_id")),
-    )
+    return read_nested_error(NAME, status, body, _read_error)
+
+
+def _read_error(status: int, error: Object, value: Object) -> WireError:
+    message = str(error.get("message") or f"HTTP {status}")
+    kind, request_id = text_or_none(error.get("type")), text_or_none(value.get("request_id"))
+    return WireError(status, message, kind, request_id=request_id)
 
 
 def write_error(error: WireError) -> bytes:
@@ -321,7 +263,3 @@ def error_body(
     if request_id is not None:
         body["request_id"] = request_id
     return body
-
-
-def _text_or_none(value: Any) -> str | None:
-    return value if isinstance(value, str) else None

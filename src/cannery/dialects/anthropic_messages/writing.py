@@ -11,14 +11,15 @@ from typing import Any
 
 from orjson import Fragment
 
-from cannery.dialects.anthropic_messages.blocks import BlockWriter, is_bare_text
 from cannery.dialects.anthropic_messages.models import NAME
 from cannery.dialects.anthropic_messages.reading import BARE, INLINE
+from cannery.families.blocks.contents import PDF
+from cannery.families.blocks.writing import TurnWriter
+from cannery.families.claude.models import is_same_family
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
     AnyCanister,
     AssistantCanisterClass,
-    DocumentCanisterClass,
     InvocationCanisterClass,
     ResultCanisterClass,
     SupervisorCanisterClass,
@@ -26,28 +27,25 @@ from cannery.messages.canisters import (
 )
 from cannery.messages.content import (
     PLAIN,
+    BinaryContentStruct,
     FileContentClass,
+    ImageContentClass,
+    Origin,
     TextualContentClass,
-    new_file,
 )
+from cannery.messages.json_text import decode_json
+from cannery.messages.payload import Location
 from cannery.messages.residue import PREAMBLE, Residue
-from cannery.wire.arguments import FREEFORM_INPUT, object_input, object_text, wrapped_input
 from cannery.wire.bodies import Object
+from cannery.wire.contents import Medium
 from cannery.wire.contract import Piece
 from cannery.wire.foreign import report_residue, says_only_text
-from cannery.wire.markers import ERROR_PREFIX
+from cannery.wire.losses import Place
+from cannery.wire.media import WEB_IMAGES, is_text_file
 from cannery.wire.residues import own_residue, recall
 
 _UNMARKED = frozenset({"thinking", "redacted_thinking"})
 _MEDIA = frozenset({"image", "document", "search_result"})
-_ROLES: dict[type, str] = {
-    UserCanisterClass: "user",
-    DocumentCanisterClass: "user",
-    ResultCanisterClass: "user",
-    AssistantCanisterClass: "assistant",
-    InvocationCanisterClass: "assistant",
-    SupervisorCanisterClass: "system",
-}
 # Whose bare text is a message of its own.
 _SPEAKERS = frozenset({UserCanisterClass, AssistantCanisterClass})
 # Messages and results without content, by the form that remembers it.
@@ -58,16 +56,18 @@ _SHAPES: dict[str | None, Object] = {
 }
 
 
-class MessageWriter(BlockWriter):
+class MessageWriter(TurnWriter):
     """Writes messages and the system field."""
 
+    dialect = NAME
+    takes = "Messages take"
+    unsigned = ""
+    # Of the canister under way.
+    residue: Residue | None = None
     # What was the system field when it was read, and now stands behind messages.
     displaced: tuple[Piece, ...] = ()
     _has_lead = False
-    # Whether a turn was left out since the last message.
-    _is_gap = False
     _has_short_mark = False
-    _last_place: int | None = None
 
     # --- messages ------------------------------------------------------------------------------
 
@@ -90,73 +90,14 @@ class MessageWriter(BlockWriter):
         """The system field, or absent."""
         if not pieces:
             return absent
-        blocks = self._system_blocks(pieces)
+        blocks = self.blocks(pieces, "system")
         if not blocks:
             return absent
         residue = own_residue(pieces[0].canister, NAME)
         return _content(blocks, None if residue is None else residue.form)
 
-    def messages(self, pieces: list[Piece]) -> list[Object]:
-        """The messages of all pieces; skip empty turns, which do not separate their neighbours."""
-        written: list[Object] = []
-        turn: list[Piece] = []
-        speaker = ""
-        for piece in pieces:
-            canister = piece.canister
-            kind = type(canister)
-            role = _ROLES[kind]
-            if role == speaker and (canister.joined or kind is InvocationCanisterClass):
-                turn.append(piece)
-                continue
-            if turn:
-                message = self._message(speaker, turn)
-                if message is None or self._is_gap:
-                    self._end(message, turn, written)
-                else:
-                    written.append(message)
-            speaker, turn = role, [piece]
-        if turn:
-            self._end(self._message(speaker, turn), turn, written)
-        if not self.is_same and written and written[-1]["role"] == "assistant":
-            self._trim(written[-1])
-        return written
-
-    def _end(self, message: Object | None, turn: list[Piece], written: list[Object]) -> None:
-        """Add the message of a turn, if anything is said in it."""
-        if message is None:
-            self._is_gap = self._is_gap or self._merges
-        elif not self._is_gap:
-            written.append(message)
-        elif written and written[-1]["role"] == message["role"]:
-            self.report.repair("alternation", turn[0].place)
-            last = written[-1]
-            last["content"] = [*_listed(last["content"]), *_listed(message["content"])]
-        else:
-            if message["role"] == "user":
-                self._close_gap(written, message, turn[0].place)
-            else:
-                written.append(message)
-            self._is_gap = False
-
-    @property
-    def _merges(self) -> bool:
-        """Whether neighbours of one side become one message when a turn between them is left out."""
-        return not self.is_same and "alternation" not in self.report.off
-
-    def _close_gap(self, written: list[Object], message: Object, place: int | None) -> None:
-        """Add a user message; system messages that stood before the turn that was left out follow it."""
-        behind = []
-        while written and written[-1]["role"] == "system":
-            behind.append(written.pop())
-        if behind and written and written[-1]["role"] == "user":
-            self.report.repair("alternation", place)
-            last = written[-1]
-            last["content"] = [*_listed(last["content"]), *_listed(message["content"])]
-        else:
-            written.append(message)
-        written += reversed(behind)
-
-    def _message(self, role: str, turn: list[Piece]) -> Object | None:
+    def message(self, turn: list[Piece], role: str) -> Object | None:
+        """The message of a turn; None for one in which nothing is said."""
         head = turn[0].canister
         residue, held = head.residue, head.held
         if (
@@ -176,13 +117,10 @@ class MessageWriter(BlockWriter):
             if shape in _SHAPES and len(turn) > 1:
                 # Something was added to a message without content.
                 turn, shape = turn[1:], "list" if shape == "empty" else ""
-        if role == "system":
-            if self.is_same and self._is_displaced(residue):
-                self.displaced = (*self.displaced, *turn)
-                return None
-            blocks = self._system_blocks(turn)
-        else:
-            blocks = self.answer(turn) if role == "assistant" else self._user_blocks(turn)
+        if role == "system" and self.is_same and self._is_displaced(residue):
+            self.displaced = (*self.displaced, *turn)
+            return None
+        blocks = self.blocks(turn, role)
         message: Object = {"role": role}
         if residue is not None and residue.envelope is not None:
             message = recall(message, residue.envelope)
@@ -200,44 +138,11 @@ class MessageWriter(BlockWriter):
         # Only the system field has this form without saying that it is a message.
         return form == PREAMBLE or (form == "list" and not self._has_lead)
 
-    def _system_blocks(self, turn: list[Piece]) -> list[Any]:
-        blocks: list[Any] = []
-        for piece in turn:
-            canister = piece.canister
-            if isinstance(canister, SupervisorCanisterClass) and canister.rank == "developer":
-                self.report.lose("RANK_LOWERED", piece.place)
-            for block in self.piece_blocks(piece):
-                if self.is_same or block["type"] not in _MEDIA:
-                    blocks.append(block)
-                else:
-                    self.report.lose("MEDIA_DROPPED", piece.place, "system takes only text")
-        return blocks
-
-    def _user_blocks(self, turn: list[Piece]) -> list[Any]:
-        if len(turn) == 1:
-            blocks = self.piece_blocks(turn[0])
-        else:
-            blocks = [block for piece in turn for block in self.piece_blocks(piece)]
-        return blocks if blocks or self.is_same else _omitted(turn)
-
-    def answer(self, turn: list[Piece]) -> list[Any]:
-        """The blocks of an assistant turn."""
-        blocks: list[Any] = []
-        is_same = self.is_same
-        for piece in turn:
-            for block in self.piece_blocks(piece):
-                if is_same or block["type"] not in _MEDIA:
-                    blocks.append(block)
-                    self._last_place = piece.place
-                else:
-                    detail = "Messages take no media from the assistant"
-                    self.report.lose("MEDIA_DROPPED", piece.place, detail)
-        if blocks or is_same or self.for_answer:
-            return blocks
-        return [omitted for omitted in _omitted(turn) if "reasoning" not in omitted["text"]]
-
-    def _trim(self, message: Object) -> None:
+    def trim(self, messages: list[Object]) -> None:
         """Take away the white space that no prefilled turn may end in."""
+        if not messages or messages[-1]["role"] != "assistant":
+            return
+        message = messages[-1]
         content = message["content"]
         holder, key = (message, "content") if type(content) is str else (content[-1], "text")
         said = holder.get(key)
@@ -250,24 +155,14 @@ class MessageWriter(BlockWriter):
 
     def piece_blocks(self, piece: Piece) -> list[Any]:
         """The blocks of one piece, with this dialect's residue."""
-        canister: Any = piece.canister
-        self.residue = residue = canister.residue
-        kind = type(canister)
-        held = canister.held
-        if kind is InvocationCanisterClass:
-            blocks = [self._call(canister, piece)]
-        elif kind is ResultCanisterClass:
-            blocks = [self._result(canister, piece)]
-        elif kind is DocumentCanisterClass:
-            blocks = self.blocks(_document(canister), piece.place)
-        else:
-            blocks = [] if held is absent else self.blocks(held, piece.place)
+        self.residue = residue = piece.canister.residue
+        blocks = self._written(piece)
         if residue is None:
             return blocks
         if len(blocks) == 1:
             return [self._sealed(blocks[0], residue, piece)]
         if residue.dialect != NAME:
-            report_residue(canister, self.report, piece.place)
+            report_residue(piece.canister, self.report, piece.place)
         return blocks
 
     def _sealed(self, ours: Any, residue: Residue, piece: Piece) -> Any:
@@ -297,28 +192,17 @@ class MessageWriter(BlockWriter):
         block["cache_control"] = {**mark, "ttl": "1h"} if is_long else mark
 
     def _call(self, canister: InvocationCanisterClass, piece: Piece) -> Object:
-        given = None if canister.is_freeform else object_text(canister.held)
+        is_bare = self.is_same and self.residue is not None and self.residue.form == BARE
+        given = Fragment(canister.held) if is_bare else self.arguments(canister, piece.place)
         return {
             "type": "tool_use",
             "id": canister.identifier,
             "name": canister.name,
-            "input": self._odd_input(canister, piece) if given is None else given,
+            "input": given,
         }
 
-    def _odd_input(self, canister: InvocationCanisterClass, piece: Piece) -> Any:
-        """The input of a call whose arguments do not begin as an object does."""
-        held = canister.held
-        if canister.is_freeform:
-            self.report.lose("FREEFORM_WRAPPED", piece.place)
-            return {FREEFORM_INPUT: held}
-        found = object_input(held)
-        if found is not None:
-            return found
-        if not self.is_same:
-            self.report.lose("ARGUMENTS_WRAPPED", piece.place)
-        elif self.residue is not None and self.residue.form == BARE:
-            return Fragment(held)
-        return wrapped_input(held)
+    def _is_medium(self, block: Object) -> bool:
+        return block["type"] in _MEDIA
 
     def _result(self, canister: ResultCanisterClass, piece: Piece) -> Object:
         residue, held = canister.residue, canister.held
@@ -343,57 +227,158 @@ class MessageWriter(BlockWriter):
         held = canister.held
         if type(held) is str and form != "list" and (self.is_same or not is_error):
             return held
-        blocks = self.blocks(held, piece.place)
+        blocks = self.content(held, piece.place)
         if self.is_same:
             return blocks
         if is_error:
-            blocks = _explained(blocks, canister)
-        return _content(blocks, form) if blocks else _omitted([piece]) or ""
+            blocks = self._explained(blocks, canister)
+        return _content(blocks, form) if blocks else self._omitted([piece]) or ""
+
+    # --- blocks ------------------------------------------------------------------------------------
+
+    def text_block(self, text: str) -> Object:
+        """The block of a text."""
+        return {"type": "text", "text": text}
+
+    def tagged(self, kind: str, fields: Object) -> Object:
+        """The block of a kind."""
+        return {"type": kind, **fields}
+
+    def thought_block(self, text: str, signature: str | None) -> Object:
+        """The block of a thought."""
+        thought: Object = {"type": "thinking", "thinking": text}
+        return thought if signature is None else {**thought, "signature": signature}
+
+    def sealed_block(self, encrypted: str) -> Object:
+        """The block of a thought that only the server can read."""
+        return {"type": "redacted_thinking", "data": encrypted}
+
+    def is_own(self, origin: Origin) -> bool:
+        """Whether a thought goes back to the models that made it."""
+        is_family = self.for_answer or is_same_family(origin.model, self.model)
+        return origin.dialect == NAME and is_family
+
+    def _text(self, content: TextualContentClass, place: Place) -> list[Any]:
+        blocks = self.said(content.text, place)
+        if not blocks:
+            return blocks
+        citations: list[Any] = []
+        for citation in content.citations:
+            if citation.dialect != NAME:
+                self.report.lose("CITATION_DROPPED", place)
+            elif self.is_same and not self.for_answer:
+                citations.append(Fragment(citation.raw))
+            else:
+                cited = decode_json(citation.raw)
+                if not self.for_answer and type(cited) is dict:
+                    # Only answers name the file.
+                    cited.pop("file_id", None)
+                citations.append(cited)
+        if citations:
+            blocks[0]["citations"] = citations
+        return blocks
+
+    def _media(self, content: Medium, place: Place) -> list[Any]:
+        if not isinstance(content, ImageContentClass):
+            self.report.lose("MEDIA_DROPPED", place, f"{self.takes} no {content.kind}")
+            return []
+        if isinstance(content.payload, Location):
+            source = self._located(content.payload, place)
+            return [] if source is None else [{"type": "image", "source": source}]
+        mime_type = content.mime_type
+        kind = "document" if mime_type == PDF and not self.is_same else "image"
+        if not self.is_same and mime_type not in WEB_IMAGES and mime_type != PDF:
+            self._refuse_type(content, place)
+            return []
+        return [{"type": kind, "source": self._inline(content)}]
+
+    def _located(self, payload: Location, place: Place) -> Object | None:
+        if payload.kind == "file":
+            if self.is_foreign:
+                self.report.lose("REFERENCE_UNRESOLVABLE", place)
+                return None
+            return {"type": "file", "file_id": payload.value}
+        if not self.is_same and not payload.value.lower().startswith(("http://", "https://")):
+            scheme = payload.value.partition(":")[0]
+            self.report.lose("REFERENCE_UNRESOLVABLE", place, f"no server fetches {scheme!r}")
+            return None
+        return {"type": "url", "url": payload.value}
+
+    def _inline(self, content: BinaryContentStruct) -> Object:
+        data = self._base64(content.payload)
+        return {"type": "base64", "media_type": content.mime_type, "data": data}
+
+    def _document(self, content: FileContentClass, place: Place) -> list[Any]:
+        source = self._document_source(content, place)
+        if source is None:
+            return []
+        titled: Object = {} if content.name is None else {"title": content.name}
+        return self._document_block({"source": source, **titled}, content)
+
+    def _document_source(self, content: FileContentClass, place: Place) -> Object | None:
+        if content.chunks:
+            return self._chunked(content, place)
+        if isinstance(content.payload, Location):
+            return self._located(content.payload, place)
+        mime_type = content.mime_type
+        if self.is_same:
+            if mime_type.startswith("text/"):
+                return self._text_source(content, mime_type, place)
+            return self._inline(content)
+        if is_text_file(content):
+            return self._text_source(content, PLAIN, place)
+        if mime_type == PDF:
+            return self._inline(content)
+        if self._is_plain(mime_type, place):
+            return self._text_source(content, PLAIN, place)
+        self._refuse_type(content, place)
+        return None
+
+    def _text_source(self, content: FileContentClass, media_type: str, place: Place) -> Object:
+        try:
+            text = content.data.decode()
+        except UnicodeDecodeError:
+            text = content.data.decode("utf-8", "replace")
+            if not self._is_restored():
+                detail = "bytes that are not UTF-8 became U+FFFD"
+                self.report.lose("DOCUMENT_TO_TEXT", place, detail)
+        return {"type": "text", "media_type": media_type, "data": text}
+
+    def _is_restored(self) -> bool:
+        """Whether residue gives back what was read, so that nothing is lost."""
+        residue = self.residue
+        return (
+            self.is_same
+            and residue is not None
+            and residue.dialect == NAME
+            and residue.part is not None
+        )
+
+    def _chunked(self, content: FileContentClass, place: Place) -> Object | None:
+        chunks = self._chunks(content, place)
+        if not self.is_same:
+            chunks = [chunk for chunk in chunks if chunk["type"] in ("text", "image")]
+        if content.mime_type == PLAIN and _is_bare_text(chunks):
+            return {"type": "content", "content": chunks[0]["text"]}
+        return {"type": "content", "content": chunks} if chunks else None
+
+
+def _is_bare_text(blocks: list[Any]) -> bool:
+    """Whether blocks are one text and nothing else, so that a string may stand for them."""
+    if len(blocks) != 1:
+        return False
+    block = blocks[0]
+    if type(block) is not dict or len(block) != 2:
+        return False
+    return block.get("type") == "text" and "text" in block
 
 
 def _content(blocks: list[Any], form: str | None) -> Any:
     """Blocks as the content of a message: a string for one text and nothing else, unless it was a list."""
-    return blocks[0]["text"] if form != "list" and is_bare_text(blocks) else blocks
+    return blocks[0]["text"] if form != "list" and _is_bare_text(blocks) else blocks
 
 
 def _is_inline(canister: AnyCanister) -> bool:
     """Whether a supervisor was a message of its own and not part of the system field."""
     residue = own_residue(canister, NAME)
     return residue is not None and (residue.form or "").startswith(INLINE)
-
-
-def _listed(content: Any) -> list[Object]:
-    return [{"type": "text", "text": content}] if type(content) is str else content
-
-
-def _explained(blocks: list[Object], canister: ResultCanisterClass) -> list[Object]:
-    """The blocks of a failed result: the server wants words, and a reason must not get lost."""
-    reason = str(canister.error)
-    said = "".join(block.get("text", "") for block in blocks)
-    if canister._error is True:  # noqa: SLF001 - tells a mere flag from a reason
-        return blocks or [{"type": "text", "text": ERROR_PREFIX.strip()}]
-    return blocks if reason in said else [{"type": "text", "text": reason}, *blocks]
-
-
-def _omitted(turn: list[Piece]) -> list[Object]:
-    """A text in the place of what could not be said, so that the turn stays valid."""
-    for piece in turn:
-        canister: Any = piece.canister
-        if type(canister) is InvocationCanisterClass or canister.held is absent:
-            continue
-        kind = canister.content.kind
-        if kind != "text":
-            return [{"type": "text", "text": f"[{'block' if kind == 'opaque' else kind} omitted]"}]
-    return []
-
-
-def _document(canister: DocumentCanisterClass) -> Any:
-    """The content of a document canister as a file with the canister's title."""
-    content = canister.content
-    title = canister.title if isinstance(canister.title, str) else None
-    if isinstance(content, TextualContentClass):
-        return new_file(content.text.encode(), PLAIN, title)
-    if isinstance(content, FileContentClass) and content.name is None and title is not None:
-        facts = (content.context, content.citable, content.chunks)
-        return new_file(content.payload, content.mime_type, title, *facts)
-    return content

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from cannery.dialects.bedrock_converse.reading import read_request
+from cannery.dialects.bedrock_converse.reading import KINDS, read_request
 from cannery.dialects.bedrock_converse.responses import (
     MODELLED_ANSWER,
     error_name,
@@ -43,12 +43,6 @@ RULES = Rules(
     cache_marks=4,
     knows_developer=False,
 )
-_BLOCKS = frozenset(
-    {
-        *("text", "image", "document", "video", "audio", "toolUse", "toolResult", "guardContent"),
-        *("cachePoint", "reasoningContent", "citationsContent", "searchResult"),
-    }
-)
 _EVENTS = frozenset({"contentBlockIndex", "stopReason"})
 
 
@@ -57,7 +51,7 @@ def _has_keyed_blocks(value: Mapping[str, Any]) -> bool:
         # The URL names it; Mistral's chunks may leave out their type too.
         return False
     found = [block for block in blocks(value) if "type" not in block]
-    return any(len(block) == 1 and not _BLOCKS.isdisjoint(block) for block in found)
+    return any(len(block) == 1 and not KINDS.isdisjoint(block) for block in found)
 
 
 DIALECT = Dialect(

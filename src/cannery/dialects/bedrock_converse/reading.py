@@ -16,16 +16,18 @@ from msgspec import Raw
 
 from cannery.dialects.bedrock_converse.settings import read_settings
 from cannery.dialects.bedrock_converse.tools import NAME, plain, read_mark, whole
+from cannery.families.blocks.reading import (
+    ROLES,
+    BlockReader,
+    as_content,
+    take_citable,
+    text_or_none,
+)
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
-    AnyCanister,
-    new_assistant,
     new_invocation,
     new_result,
-    new_supervisor,
-    new_user,
 )
-from cannery.messages.checked import now
 from cannery.messages.content import (
     PLAIN,
     Citation,
@@ -46,11 +48,9 @@ from cannery.messages.json_text import write_json
 from cannery.messages.payload import Base64, Location
 from cannery.messages.requests import Request, new_request
 from cannery.messages.residue import Residue
-from cannery.roles.vocabularies import ANTHROPIC
-from cannery.wire.arguments import RAW_ARGUMENTS, input_text, object_input
+from cannery.wire.arguments import unwrapped_input
 from cannery.wire.bodies import (
     Object,
-    Reader,
     decoded,
     encode,
     is_named,
@@ -58,9 +58,8 @@ from cannery.wire.bodies import (
     spelled_text,
 )
 from cannery.wire.media import SEARCH_RESULT, UNKNOWN_TYPE, sniff
-from cannery.wire.places import Path, Places, path_text
+from cannery.wire.places import Path, Places
 from cannery.wire.residues import nested, set_again
-from cannery.wire.wire_roles import read_role
 
 # Words of a form: a system message among the others, a message without content, a result that is said to be a success,
 # a call whose input is no object, a call that says that it is one, a guarded block, the text of a document as text,
@@ -112,7 +111,7 @@ _MAKERS: dict[str, Callable[..., Any]] = {
     "audio": new_audio,
 }
 # The kinds of blocks, of which each has one.
-_KINDS = frozenset(
+KINDS = frozenset(
     {
         *("text", "image", "document", "video", "audio", "toolUse", "toolResult", "guardContent"),
         *("cachePoint", "reasoningContent", "citationsContent", "searchResult", "json"),
@@ -142,7 +141,7 @@ def read_request(body: bytes, places: Places) -> Request:
 
 
 def _read_request(body: Object, places: Places) -> Request:
-    reader = ConverseReader(places)
+    reader = ConverseReader(NAME, places)
     system = body.get("system")
     if system:
         del body["system"]
@@ -159,28 +158,23 @@ def _read_request(body: Object, places: Places) -> Request:
     return new_request(Conversation.trusted(reader.canisters), *settings, NAME)  # type: ignore[no-any-return]
 
 
-class ConverseReader(Reader):
-    """Reads the messages of one body, in order, and notes the place of each canister."""
+class ConverseReader(BlockReader):
+    """Reads the messages of one body."""
 
-    def __init__(self, places: Places) -> None:
-        super().__init__(NAME)
-        self.origin = Origin(NAME)
-        self.when = now()
-        self.canisters: list[AnyCanister] = []
-        self._paths = places.canisters
-        # A cache point in an answer marks nothing.
-        self.takes_marks = True
+    # A cache point in an answer marks nothing.
+    takes_marks = True
 
     # --- messages ------------------------------------------------------------------------------
 
-    def message(self, value: Any, path: Path) -> None:
+    def message(self, message: Any, path: Path) -> None:
         """One message of a body."""
-        message = self.object(value, path_text(path))
-        role = message.pop("role", None)
-        if type(role) is not str or role not in ANTHROPIC.readings:
-            role = read_role(NAME, role, ANTHROPIC, ".".join(map(str, (*path, "role"))))
+        if type(message) is not dict:
+            self.object(message, path)
+        role = message.pop("role", absent)
+        if type(role) is not str or role not in ROLES:
+            role = self.role(role, path)
         if "content" not in message:
-            self.fail(f"{path_text(path)}.content", "is required")
+            self.fail(path + ("content",), "is required")
         content = message.pop("content")
         left = {key: whole(item) for key, item in message.items()}
         words = [INLINE] if role == "system" else []
@@ -190,18 +184,20 @@ class ConverseReader(Reader):
         self, value: Any, role: str, path: Path, envelope: Object | None, words: list[str]
     ) -> None:
         """The blocks of a message or of the system field: a canister for each."""
-        blocks = self.list(value, path_text(path))
+        blocks = self.list(value, path)
         start = len(self.canisters)
         if not blocks:
             held = absent if role == "assistant" else ""
-            self._add(role, held, path, None, [*words, EMPTY], joined=False)
-        for index, item in enumerate(blocks):
-            where = (*path, index)
-            block = self.object(item, path_text(where))
+            self.add(role, held, path, False, _residue(None, [*words, EMPTY]))
+        for index, block in enumerate(blocks):
+            where = path + (index,)
             joined = len(self.canisters) > start
-            mark = read_mark(block)
-            if mark is not None and joined and self.takes_marks and self._mark(*mark):
-                continue
+            if type(block) is not dict:
+                self.object(block, where)
+            if "cachePoint" in block and joined and self.takes_marks:
+                mark = read_mark(block)
+                if mark is not None and self._mark(*mark):
+                    continue
             self._block(block, role, where, words, joined=joined)
         if envelope is not None:
             head = self.canisters[start]
@@ -232,29 +228,8 @@ class ConverseReader(Reader):
         if kind in _DEEP and len(block) == 1 and type(held) is FileContentClass:
             path = (*path, kind)
             if patch is not None:
-                patch = patch["d"][kind]
-                more = [*more, INNER]
-        self._add(role, held, path, patch, [*words, *more], joined=joined)
-
-    def _add(
-        self,
-        role: str,
-        held: Any,
-        path: Path,
-        patch: Object | None,
-        words: list[str],
-        *,
-        joined: bool,
-    ) -> None:
-        residue = _residue(patch, words)
-        if role == "user":
-            canister = new_user(held, self.when, joined, residue)
-        elif role == "assistant":
-            canister = new_assistant(held, self.when, joined, residue)
-        else:
-            canister = new_supervisor(held, self.when, joined, residue, None, role)
-        self.canisters.append(canister)
-        self._paths.append(path)
+                patch, more = patch["d"][kind], [*more, INNER]
+        self.add(role, held, path, joined, _residue(patch, [*words, *more]))
 
     # --- calls and results ---------------------------------------------------------------------
 
@@ -280,18 +255,17 @@ class ConverseReader(Reader):
             text, fields["input"] = "", None
         else:
             text = spelled_text(given) if type(given) is Raw else write_json(given)
-            if text.lstrip()[:1] != "{":
+            if text.lstrip()[:1] == "{":
+                text = unwrapped_input(text)
+            else:
                 words.append(BARE)
-            elif RAW_ARGUMENTS in text:
-                unwrapped = input_text(plain(given))
-                text = unwrapped if object_input(unwrapped) is None else text
         patch = _beside(block, "toolUse", nested(fields, {}, dropped))
         if not joined:
-            self._add("assistant", absent, path[:-2], None, [], joined=False)
+            self.add("assistant", absent, path[:-2], False, None)
         residue = _residue(patch, words)
         own = (identifier, name, False)
         self.canisters.append(new_invocation(text, self.when, True, residue, None, *own))
-        self._paths.append(path)
+        self.paths.append(path)
         return True
 
     def _result(self, block: Object, path: Path, *, joined: bool) -> bool:
@@ -314,7 +288,7 @@ class ConverseReader(Reader):
         patch = _beside(block, "toolResult", nested(fields, {"content": inner}))
         residue = _residue(patch, words + more)
         self.canisters.append(new_result(held, self.when, joined, residue, None, identifier, error))
-        self._paths.append(path)
+        self.paths.append(path)
         return True
 
     def _parts(self, content: list[Any], path: Path) -> Held:
@@ -325,9 +299,10 @@ class ConverseReader(Reader):
         patches: Object = {}
         words: list[str] = []
         for index, item in enumerate(content):
-            where = (*path, index)
-            block = self.object(item, path_text(where))
-            held, patch, more = self.block(block, where, is_answer=False)
+            where = path + (index,)
+            if type(item) is not dict:
+                self.object(item, where)
+            held, patch, more = self.block(item, where, is_answer=False)
             found.append(held)
             words += [f"{index}:{word}" for word in more]
             if patch:
@@ -335,7 +310,7 @@ class ConverseReader(Reader):
         inner = {"i": patches} if patches else None
         if len(found) == 1:
             return found[0], inner, words
-        return new_parts(tuple(map(_wrapped, found))), inner, words
+        return new_parts(tuple(map(as_content, found))), inner, words
 
     # --- blocks --------------------------------------------------------------------------------
 
@@ -444,7 +419,7 @@ class ConverseReader(Reader):
             words = [*words, FORMAT]
             mime_type = _guessed(payload, is_text=AS_TEXT in words)
         context = fields.pop("context") if type(fields.get("context")) is str else None
-        citable, cited = _take_citable(fields)
+        citable, cited = take_citable(fields)
         held = new_file(payload, mime_type, title or None, context, citable, chunks)
         if not title:
             fields["name"] = title
@@ -469,7 +444,7 @@ class ConverseReader(Reader):
             return None
         if not listed or not all(map(_is_text, listed)):
             return None
-        citable, cited = _take_citable(fields)
+        citable, cited = take_citable(fields)
         chunks = tuple(new_text(each["text"]) for each in listed)
         held = new_file(b"", SEARCH_RESULT, title, source, citable, chunks)
         return held, nested(fields, {"citations": cited}), []
@@ -498,7 +473,7 @@ def read_citation(item: Object) -> Citation:
     if type(pieces) is list and pieces and all(map(_is_text, pieces)):
         cited = "".join(each["text"] for each in pieces)
     return Citation(
-        NAME, write_json(item), _text_or_none(url), _text_or_none(item.get("title")), cited
+        NAME, write_json(item), text_or_none(url), text_or_none(item.get("title")), cited
     )
 
 
@@ -525,18 +500,9 @@ def _guessed(payload: Any, *, is_text: bool) -> str:
     return sniff(payload) or UNKNOWN_TYPE
 
 
-def _take_citable(fields: Object) -> tuple[bool | None, Object | None]:
-    """Whether the model may cite a document, and the patch for what is left of that."""
-    citations = fields.get("citations")
-    if type(citations) is not dict or type(citations.get("enabled")) is not bool:
-        return None, None
-    del fields["citations"]
-    return citations.pop("enabled"), set_again(citations)
-
-
 def _kind(block: Object) -> str | None:
     """The kind of a block; None if it has none, or several."""
-    found = _KINDS & block.keys()
+    found = KINDS & block.keys()
     return next(iter(found)) if len(found) == 1 else None
 
 
@@ -555,11 +521,3 @@ def _residue(patch: Object | None, words: list[str]) -> Residue | None:
 
 def _is_text(value: Any) -> bool:
     return type(value) is dict and value.keys() == {"text"} and type(value["text"]) is str
-
-
-def _wrapped(held: Any) -> Any:
-    return new_text(held) if type(held) is str else held
-
-
-def _text_or_none(value: Any) -> str | None:
-    return value if type(value) is str else None

@@ -6,20 +6,19 @@ itself. An error is ``{"message"}``; its kind stands in the header ``x-amzn-erro
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from cannery.dialects.bedrock_converse.reading import ConverseReader
 from cannery.dialects.bedrock_converse.tools import NAME
 from cannery.dialects.bedrock_converse.writing import ConverseWriter
-from cannery.errors import DialectError
+from cannery.families.blocks.answers import Counts, ending_word, endings, left_of_counts
 from cannery.messages.absence import absent
-from cannery.messages.canisters import AnyCanister, InvocationCanisterClass
-from cannery.messages.content import RefusalContentClass
 from cannery.messages.conversation import Conversation
-from cannery.messages.requests import FinishReason, Response, Usage, new_response, new_usage
+from cannery.messages.requests import FinishReason, Response, Usage, new_response
 from cannery.messages.residue import Residue
-from cannery.wire.answers import answer_pieces
-from cannery.wire.bodies import Object, decode, encode, read_fields, read_value
+from cannery.wire.answers import answer_pieces, error_value, plain_error
+from cannery.wire.bodies import Object, decode, encode, read_fields
 from cannery.wire.contract import WireError
 from cannery.wire.endings import report_ending
 from cannery.wire.losses import Report
@@ -51,7 +50,9 @@ FINISH_WORDS = {
     FinishReason.Other: "end_turn",
 }
 _SAYS = frozenset({FinishReason.Malformed})
-_CACHED = {"cache_read": "cacheReadInputTokens", "cache_write": "cacheWriteInputTokens"}
+_COUNTS = Counts(*("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheWriteInputTokens"))
+read_usage = _COUNTS.read
+stop_word = partial(ending_word, "content_filtered")
 # Counts that are told twice, under a former name; and an object without which no answer is.
 MODELLED_ANSWER = frozenset(
     {
@@ -68,7 +69,7 @@ def read_response(body: bytes, places: Places) -> Response:
 
 
 def _read_response(fields: Any, places: Places) -> Response:
-    reader = ConverseReader(places)
+    reader = ConverseReader(NAME, places)
     reader.takes_marks = False
     body = {key: decode(raw) for key, raw in fields.items()}
     output = reader.object(body.pop("output", None), "output")
@@ -103,46 +104,13 @@ def take_envelope(body: Object, inner: dict[str, Object | None]) -> tuple[Any, A
             del body["stopReason"]
     usage = read_usage(body.get("usage"))
     if usage is not absent:
-        inner = {**inner, "usage": left_of_usage(body.pop("usage"), usage)}
+        inner = {**inner, "usage": left_of_counts(body.pop("usage"), write_usage(usage), {})}
     return finish, usage, nested(body, inner, dropped)
 
 
-def read_usage(value: Any) -> Any:
-    """Token counts, or absent."""
-    if type(value) is not dict or type(value.get("inputTokens")) is not int:
-        return absent
-    cached = {name: value[key] for name, key in _CACHED.items() if type(value.get(key)) is int}
-    if min(value["inputTokens"], *cached.values(), 0) < 0:
-        return absent
-    output = value.get("outputTokens")
-    return new_usage(
-        value["inputTokens"] + sum(cached.values()),
-        output if type(output) is int else 0,
-        **cached,
-    )
-
-
-def left_of_usage(counts: Object, usage: Usage) -> Object | None:
-    """The patch for what a count of tokens says beyond the usage that was read from it."""
-    ours = write_usage(usage)
-    left = {
-        key: value
-        for key, value in counts.items()
-        if key not in ours or type(value) is not int or value != ours[key]
-    }
-    return nested(left, {}, [key for key in ours if key not in counts])
-
-
 def write_usage(usage: Usage) -> Object:
-    """Token counts in the usual form: each token of the input once, as new, read from the cache or written to it."""
-    body: Object = {"inputTokens": usage.input, "outputTokens": usage.output}
-    for name, key in _CACHED.items():
-        count: Any = getattr(usage, name)
-        if count is not absent:
-            body[key] = min(count, max(body["inputTokens"], 0))
-            body["inputTokens"] -= body[key]
-    body["totalTokens"] = usage.input + usage.output
-    return body
+    """Token counts in the usual form."""
+    return {**_COUNTS.write(usage), "totalTokens": usage.input + usage.output}
 
 
 def write_response(response: Response, report: Report) -> Object:
@@ -154,7 +122,7 @@ def write_response(response: Response, report: Report) -> Object:
     finish = response.finish
     word = FINISH_WORDS[finish] if isinstance(finish, FinishReason) else None
     if not is_same:
-        word = stop_word(word, **_endings(response.canisters))
+        word = stop_word(word, **endings(response.canisters))
         report_ending(response, report, says=_SAYS)
     body |= {
         "stopReason": word,
@@ -163,20 +131,6 @@ def write_response(response: Response, report: Report) -> Object:
     }
     residue = own_residue(response, NAME)
     return body if residue is None else recall(body, residue.envelope)
-
-
-def _endings(canisters: tuple[AnyCanister, ...]) -> dict[str, bool]:
-    return {
-        "has_calls": any(isinstance(each, InvocationCanisterClass) for each in canisters),
-        "is_refused": any(isinstance(each.held, RefusalContentClass) for each in canisters),
-    }
-
-
-def stop_word(word: str | None, *, has_calls: bool, is_refused: bool) -> str:
-    """The stop reason that clients rely on: calls and refusals show in it."""
-    if word is None or word == "end_turn":
-        return "tool_use" if has_calls else "content_filtered" if is_refused else "end_turn"
-    return word
 
 
 # --- errors ------------------------------------------------------------------------------------
@@ -208,15 +162,11 @@ def error_name(error: WireError) -> str:
 
 def read_error(status: int, body: bytes) -> WireError:
     """The error that a body tells of, whatever it is."""
-    try:
-        value = read_value(NAME, body)
-    except DialectError:
-        value = None
+    value = error_value(NAME, body)
     told = value if type(value) is dict else {}
-    message = told.get("message", told.get("Message"))
-    kind = told.get("__type")
+    message, kind = told.get("message", told.get("Message")), told.get("__type")
     if type(message) is not str or not message:
-        message = body[:500].decode("utf-8", "replace").strip() or f"HTTP {status}"
+        message = plain_error(status, body).message
     return WireError(status, message, kind.rpartition("#")[2] if type(kind) is str else None)
 
 

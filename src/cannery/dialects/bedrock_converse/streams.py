@@ -276,7 +276,9 @@ class _OpenBlock:
         if self.kind == "invocation" and not self.is_told:
             yield Delta(self.index, _unwrapped("".join(self.arguments)), "arguments")
         elif self.kind == "whole":
-            held, patch, words = ConverseReader(Places()).block(self._whole(), (), is_answer=True)
+            held, patch, words = ConverseReader(NAME, Places()).block(
+                self._whole(), (), is_answer=True
+            )
             part = None if patch is None else encode(patch).decode()
             residue = Residue(NAME, part, None, " ".join(words) or None) if part or words else None
             yield PartStart(self.index, "whole", content=held, residue=residue)

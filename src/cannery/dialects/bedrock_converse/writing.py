@@ -1,33 +1,35 @@
-"""Writing Converse requests: a turn becomes a message, a piece a block, and a cache point follows what it marks.
+"""Writing Converse requests: blocks are objects with one key, their kind, and a cache point follows what it marks.
 
-For the same dialect nothing is judged, and residue restores what was really said. For another one a block that the
-server would refuse is left out with a loss, documents get legal and unique names, and a turn with documents has text.
+For another dialect documents get legal and unique names, and a turn with documents has text.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from orjson import Fragment
 
-from cannery.dialects.bedrock_converse.blocks import (
-    BlockWriter,
-    as_file,
-    document_names,
-    words_of,
-)
 from cannery.dialects.bedrock_converse.reading import (
+    AS_TEXT,
     BARE,
+    CITED,
     EMPTY,
+    FORMAT,
     GUARDED,
     INLINE,
     INNER,
+    LENGTHS,
     SUCCESS,
     TYPED,
+    format_of,
 )
 from cannery.dialects.bedrock_converse.settings import write_settings
 from cannery.dialects.bedrock_converse.tools import NAME, write_mark
-from cannery.messages.absence import absent
+from cannery.families.blocks.contents import PDF
+from cannery.families.blocks.writing import TurnWriter, as_file
 from cannery.messages.canisters import (
     AnyCanister,
     DocumentCanisterClass,
@@ -36,27 +38,48 @@ from cannery.messages.canisters import (
     SupervisorCanisterClass,
 )
 from cannery.messages.content import (
+    BinaryContentStruct,
+    DataContentClass,
+    FileContentClass,
+    Origin,
     PartsContentClass,
+    TextualContentClass,
+    new_file,
+    new_text,
 )
-from cannery.messages.json_text import decode_json
+from cannery.messages.json_text import decode_json, is_json_object
+from cannery.messages.payload import Location
 from cannery.messages.requests import Request
 from cannery.messages.residue import PREAMBLE, Residue
-from cannery.wire.arguments import FREEFORM_INPUT, object_input, wrapped_input
 from cannery.wire.bodies import Object
+from cannery.wire.citations import report_approximated
+from cannery.wire.contents import Medium
 from cannery.wire.contract import Piece
 from cannery.wire.foreign import report_residue
-from cannery.wire.losses import Report
-from cannery.wire.markers import ERROR_PREFIX
-from cannery.wire.residues import own_residue, recall, recall_settings
-from cannery.wire.turns import MODEL, SIDES, SUPERVISOR, turns
+from cannery.wire.losses import Place, Report
+from cannery.wire.media import SEARCH_RESULT
+from cannery.wire.residues import form_words, own_residue, recall, recall_settings
 
-_ROLES = {MODEL: "assistant", SUPERVISOR: "system"}
-# What the roles show beside text, and what stands in results.
+_KINDS = {"search_result": "searchResult", "document": "document"}
+# What only users show, beside text.
 _OF_USERS = frozenset({"image", "document", "video", "audio", "searchResult"})
+_ILLEGAL = re.compile(r"[^A-Za-z0-9_\s()\[\]-]")
+_LONGEST_NAME = 200
+# The names that documents get, by the places of their canisters and the names that they had.
+Names = Mapping[tuple[Place, str | None], list[str]]
 
 
-class ConverseWriter(BlockWriter):
+class ConverseWriter(TurnWriter):
     """Writes messages and the system field."""
+
+    dialect = NAME
+    takes = "Converse takes"
+
+    # The names that documents get.
+    names: Names = MappingProxyType({})
+    # Of the form of what is under way, and whether that is in a result.
+    words: frozenset[str] = frozenset()
+    is_in_result = False
 
     # --- messages ------------------------------------------------------------------------------
 
@@ -67,7 +90,7 @@ class ConverseWriter(BlockWriter):
         for piece in pieces:
             canister = piece.canister
             is_system = type(canister) is SupervisorCanisterClass and not (
-                self.is_same and INLINE in words_of(own_residue(canister, NAME))
+                self.is_same and INLINE in form_words(own_residue(canister, NAME))
             )
             if is_system and (not others or self._was_leading(canister)):
                 leading.append(piece)
@@ -80,38 +103,8 @@ class ConverseWriter(BlockWriter):
         residue = own_residue(canister, NAME)
         return self.is_same and residue is not None and residue.form == PREAMBLE
 
-    def messages(self, pieces: list[Piece]) -> list[Object]:
-        """The messages of all pieces; skip empty turns, which do not separate their neighbours."""
-        written: list[Object] = []
-        is_gap = False
-        for turn in turns(pieces):
-            message = self._message(turn)
-            if message is None:
-                is_gap = is_gap or "alternation" not in self.report.off
-                continue
-            if is_gap:
-                self._close_gap(written, message, turn[0].place)
-            else:
-                written.append(message)
-            is_gap = False
-        return written
-
-    def _close_gap(self, written: list[Object], message: Object, place: int | None) -> None:
-        """Add a message behind a turn that was left out; system messages before that follow what they precede."""
-        behind: list[Object] = []
-        if message["role"] == "user":
-            while written and written[-1]["role"] == "system":
-                behind.append(written.pop())
-        if written and written[-1]["role"] == message["role"]:
-            self.report.repair("alternation", place)
-            written[-1]["content"] = [*written[-1]["content"], *message["content"]]
-        else:
-            written.append(message)
-        written += reversed(behind)
-
-    def _message(self, turn: list[Piece]) -> Object | None:
-        side = SIDES[type(turn[0].canister)]
-        role = _ROLES.get(side, "user")
+    def message(self, turn: list[Piece], role: str) -> Object | None:
+        """The message of a turn; None for one in which nothing is said."""
         residue = own_residue(turn[0].canister, NAME)
         message: Object = {"role": role}
         if residue is not None and residue.envelope is not None:
@@ -123,120 +116,76 @@ class ConverseWriter(BlockWriter):
         return message
 
     def blocks(self, turn: list[Piece], role: str) -> list[Any]:
-        """The blocks of a turn, with the cache points of what is marked."""
-        blocks: list[Any] = []
-        for piece in turn:
-            blocks += self._marked(piece, self._shown(piece, role))
-        if self.is_same or self.for_answer:
+        """The blocks of a turn; for the server, a document has text beside it."""
+        blocks = super().blocks(turn, role)
+        if not self.names or any("text" in block for block in blocks):
             return blocks
-        if not blocks:
-            return _omitted(turn) if role == "user" else []
-        if any("document" in block for block in blocks) and not any("text" in b for b in blocks):
-            name = next(block["document"]["name"] for block in blocks if "document" in block)
-            words = f"[document: {name}]"
-            detail = f"a document needs text beside it; {words!r} was sent"
-            self.report.lose("CONTROL_DEFAULTED", None, detail)
-            results = [block for block in blocks if "toolResult" in block]
-            others = [block for block in blocks if "toolResult" not in block]
-            return [*results, {"text": words}, *others]
-        return blocks
+        document = next((block["document"] for block in blocks if "document" in block), None)
+        if document is None:
+            return blocks
+        words = f"[document: {document['name']}]"
+        detail = f"a document needs text beside it; {words!r} was sent"
+        self.report.lose("CONTROL_DEFAULTED", None, detail)
+        results = [block for block in blocks if "toolResult" in block]
+        others = [block for block in blocks if "toolResult" not in block]
+        return [*results, {"text": words}, *others]
 
-    def _shown(self, piece: Piece, role: str) -> list[Any]:
-        """The blocks of a piece that its role may show."""
-        blocks = self.piece_blocks(piece)
-        if self.is_same or role == "user" or (self.for_answer and role == "assistant"):
-            return blocks
-        kept = [block for block in blocks if _OF_USERS.isdisjoint(block)]
-        if len(kept) < len(blocks):
-            detail = f"messages of the role {role} show no media"
-            self.report.lose("MEDIA_DROPPED", piece.place, detail)
-        return kept
-
-    def _marked(self, piece: Piece, blocks: list[Any]) -> list[Any]:
-        residue = piece.canister.residue
-        if residue is None or not residue.cache:
-            return blocks
-        if self.for_answer and not self.is_same:
-            return blocks
-        if not blocks or (not self.is_same and "reasoningContent" in blocks[-1]):
-            self.report.lose("CACHE_MARK_DROPPED", piece.place)
-            return blocks
-        return [
-            *blocks,
-            write_mark(residue.cache, residue.form if residue.dialect == NAME else None),
-        ]
+    def _is_medium(self, block: Object) -> bool:
+        return not (self.for_answer or _OF_USERS.isdisjoint(block))
 
     # --- pieces --------------------------------------------------------------------------------
 
     def piece_blocks(self, piece: Piece) -> list[Any]:
-        """The blocks of one piece, with this dialect's residue."""
+        """The blocks of one piece, with this dialect's residue and the cache point of what is marked."""
         canister: Any = piece.canister
         residue = own_residue(canister, NAME)
-        self.words = words = words_of(residue)
-        kind = type(canister)
+        self.words = form_words(residue)
         if residue is None:
             report_residue(canister, self.report, piece.place)
-        if kind is InvocationCanisterClass:
-            blocks = [self._call(canister, piece)]
-        elif kind is ResultCanisterClass:
-            blocks = [self._result(canister, piece)]
-        elif kind is DocumentCanisterClass:
-            blocks = self.content(as_file(canister), piece.place)
-        elif canister.held is absent or (self.is_same and EMPTY in words and not canister.held):
-            blocks = []
-        else:
-            blocks = self.content(canister.held, piece.place)
-        return _recalled(blocks, residue)
+        if self.is_same and EMPTY in self.words and type(canister) is not ResultCanisterClass:
+            return [] if not canister.held else self._written(piece)
+        return self._marked(piece, _recalled(self._written(piece), residue))
+
+    def _marked(self, piece: Piece, blocks: list[Any]) -> list[Any]:
+        residue = piece.canister.residue
+        if residue is None or not residue.cache or (self.for_answer and not self.is_same):
+            return blocks
+        if not blocks or (not self.is_same and "reasoningContent" in blocks[-1]):
+            self.report.lose("CACHE_MARK_DROPPED", piece.place)
+            return blocks
+        form = residue.form if residue.dialect == NAME else None
+        return [*blocks, write_mark(residue.cache, form)]
 
     def whole(self, content: Any, residue: Residue | None) -> list[Any]:
         """The blocks of a content that comes at once in a stream."""
-        self.words = words_of(residue)
+        self.words = form_words(residue)
         return _recalled(self.content(content, None), residue)
 
     def _call(self, canister: InvocationCanisterClass, piece: Piece) -> Object:
-        call: Object = {
-            "toolUseId": canister.identifier,
-            "name": canister.name,
-            "input": self._input(canister, piece),
-        }
+        is_bare = self.is_same and BARE in self.words
+        given = Fragment(canister.held) if is_bare else self.arguments(canister, piece.place)
+        call: Object = {"toolUseId": canister.identifier, "name": canister.name, "input": given}
         if TYPED in self.words:
             call["type"] = TYPED
         return {"toolUse": call}
 
-    def _input(self, canister: InvocationCanisterClass, piece: Piece) -> Any:
-        held = canister.held
-        if canister.is_freeform:
-            self.report.lose("FREEFORM_WRAPPED", piece.place)
-            return {FREEFORM_INPUT: held}
-        if BARE in self.words and self.is_same:
-            return Fragment(held)
-        found = object_input(held)
-        if found is not None:
-            return found
-        if not self.is_same:
-            self.report.lose("ARGUMENTS_WRAPPED", piece.place)
-        return wrapped_input(held)
-
     def _result(self, canister: ResultCanisterClass, piece: Piece) -> Object:
         words = self.words
-        if self.is_same and EMPTY in words and canister.held == "":
-            blocks: list[Any] = []
-        else:
+        held: Any = canister.held
+        blocks: list[Any] = []
+        if not (self.is_same and EMPTY in words and held == ""):
             self.is_in_result = True
-            held: Any = canister.held
-            blocks = []
-            for index, part in enumerate(
-                held.parts if type(held) is PartsContentClass else (held,)
-            ):
-                self.words = [
-                    word.partition(":")[2] for word in words if word.startswith(f"{index}:")
-                ]
+            parts = held.parts if type(held) is PartsContentClass else (held,)
+            for index, part in enumerate(parts):
+                start = f"{index}:"
+                own = (word.removeprefix(start) for word in words if word.startswith(start))
+                self.words = frozenset(own)
                 blocks += self.content(part, piece.place)
             self.is_in_result = False
         if not self.is_same:
             if canister.is_error:
-                blocks = _explained(blocks, canister)
-            blocks = blocks or _omitted([piece])
+                blocks = self._explained(blocks, canister)
+            blocks = blocks or self._omitted([piece])
         result: Object = {"toolUseId": canister.invocation_id, "content": blocks}
         if canister.is_error:
             result["status"] = "error"
@@ -244,13 +193,161 @@ class ConverseWriter(BlockWriter):
             result["status"] = SUCCESS
         return {"toolResult": result}
 
+    # --- blocks --------------------------------------------------------------------------------
+
+    def text_block(self, text: str) -> Object:
+        """The block of a text."""
+        return {"text": text}
+
+    def tagged(self, kind: str, fields: Object) -> Object:
+        """The block of a kind."""
+        return {_KINDS[kind]: fields}
+
+    def thought_block(self, text: str, signature: str | None) -> Object:
+        """The block of a thought."""
+        thought: Object = {"text": text}
+        if signature is not None:
+            thought["signature"] = signature
+        return {"reasoningContent": {"reasoningText": thought}}
+
+    def sealed_block(self, encrypted: str) -> Object:
+        """The block of a thought that only the server can read."""
+        return {"reasoningContent": {"redactedContent": encrypted}}
+
+    def is_own(self, origin: Origin) -> bool:
+        """Whether a thought was made here."""
+        return origin.dialect == NAME
+
+    def said(self, text: str, place: Place) -> list[Any]:
+        """The block of a text; one that stood in a block for citations goes there again."""
+        if self.words and CITED in self.words:
+            return self._text(new_text(text), place)
+        return super().said(text, place)
+
+    def _text(self, content: TextualContentClass, place: Place) -> list[Any]:
+        cited = [each for each in content.citations if self._is_said(each)]
+        if len(cited) < len(content.citations):
+            self.report.lose("CITATION_DROPPED", place)
+        if not cited and CITED not in self.words:
+            return self.said(content.text, place)
+        if not self.is_same:
+            report_approximated(cited, NAME, self.report, place)
+        citations = [
+            decode_json(each.raw) if each.dialect == NAME else _web_citation(each) for each in cited
+        ]
+        pieces = [{"text": piece} for piece in self._pieces(content.text)]
+        return [{"citationsContent": {"content": pieces, "citations": citations}}]
+
+    def _is_said(self, citation: Any) -> bool:
+        """Whether a citation can be said: ours, or for a client the address of a page."""
+        return citation.dialect == NAME or (self.for_answer and bool(citation.url))
+
+    def _pieces(self, text: str) -> list[str]:
+        """The pieces of a text, where their lengths are known and still add up to it."""
+        lengths = [word.removeprefix(LENGTHS) for word in self.words if word.startswith(LENGTHS)]
+        sizes = [int(size) for size in lengths[0].split(",")] if lengths else []
+        if sum(sizes) != len(text) or not sizes:
+            return [text]
+        ends = [sum(sizes[: index + 1]) for index in range(len(sizes))]
+        return [text[end - size : end] for end, size in zip(ends, sizes, strict=True)]
+
+    def _data(self, content: DataContentClass, place: Place) -> list[Any]:
+        if self.is_same or (self.is_in_result and is_json_object(content.json)):
+            return [{"json": Fragment(content.json)}]
+        return self.said(content.json, place)
+
+    def _media(self, content: Medium, place: Place) -> list[Any]:
+        kind = content.kind
+        if not self.is_same:
+            if kind == "audio" and self.is_in_result:
+                self.report.lose("MEDIA_DROPPED", place, "results hold no audio")
+                return []
+            if content.mime_type == PDF:
+                return self._document(new_file(content.payload, PDF), place)
+        name = self._format(kind, content.mime_type)
+        if name is None:
+            self._refuse_type(content, place)
+            return []
+        source = self._payload(content, place)
+        return [] if source is None else [{kind: {"format": name, "source": source}}]
+
+    def _format(self, kind: str, mime_type: str) -> str | None:
+        """The format of a medium: as it was said, or that of its type."""
+        for word in self.words:
+            if word.startswith(FORMAT):
+                return word.removeprefix(FORMAT)
+        return format_of(kind, mime_type)
+
+    def _payload(self, content: BinaryContentStruct, place: Place) -> Object | None:
+        payload = content.payload
+        if not isinstance(payload, Location):
+            return {"bytes": self._base64(payload)}
+        if payload.kind == "url" and (self.is_same or payload.value.startswith("s3://")):
+            return {"s3Location": {"uri": payload.value}}
+        if payload.kind == "file":
+            self.report.lose("REFERENCE_UNRESOLVABLE", place)
+        else:
+            self.report.lose("MEDIA_DROPPED", place, "Converse fetches nothing but from S3")
+        return None
+
+    def _document(self, content: FileContentClass, place: Place) -> list[Any]:
+        fields: Object = {"name": self._name(content, place)}
+        source = self._source(content, place)
+        if source is None:
+            return []
+        form = self._document_format(content, place)
+        if form is None:
+            self._refuse_type(content, place)
+            return []
+        fields["source"] = source
+        if form:
+            fields["format"] = form
+        return self._document_block(fields, content)
+
+    def _name(self, content: FileContentClass, place: Place) -> str:
+        """The name of a document, which is legal and unique unless it comes from this dialect."""
+        listed = self.names.get((place, content.name))
+        if self.is_same or not listed:
+            return content.name or ""
+        name = listed.pop(0)
+        if content.name is not None and name != content.name:
+            detail = f"a document needs a legal and unique name; {name!r} was sent"
+            self.report.lose("NAME_CHANGED", place, detail)
+        return name
+
+    def _document_format(self, content: FileContentClass, place: Place) -> str | None:
+        """The format of a document; "" where it needs none, None where there is none."""
+        found = self._format("document", content.mime_type)
+        if found is not None or self.is_same or content.chunks:
+            return found or ""
+        return "txt" if self._is_plain(content.mime_type, place) else None
+
+    def _source(self, content: FileContentClass, place: Place) -> Object | None:
+        if content.chunks:
+            texts = self._chunks(content, place)
+            return {"content": texts} if texts else None
+        if AS_TEXT in self.words and self.is_same:
+            return {"text": content.data.decode("utf-8", "replace")}
+        return self._payload(content, place)
+
+    def _chunks(self, content: FileContentClass, place: Place) -> list[Object]:
+        found: list[Object] = []
+        for chunk in content.chunks:
+            if type(chunk) is TextualContentClass:
+                if chunk.citations:
+                    self.report.lose("CITATION_DROPPED", place)
+                found += self.said(chunk.text, place)
+            else:
+                self.report.lose("MEDIA_DROPPED", place, "the chunks of a document are text")
+        return found
+
 
 def write_request(request: Request, pieces: list[Piece], report: Report) -> Object:
     """The body of a request."""
     is_same = request.source == NAME
     writer = ConverseWriter(report, is_same=is_same)
     if not is_same:
-        writer.names = document_names(request.conversation)
+        writer.names = _document_names(request.conversation)
     leading, others = writer.split(pieces)
     system = writer.blocks(leading, "system")
     messages = writer.messages(others)
@@ -267,9 +364,9 @@ def _recalled(blocks: list[Any], residue: Residue | None) -> list[Any]:
     """The block with what its residue says of it."""
     if residue is None or len(blocks) != 1:
         return blocks
-    if GUARDED in words_of(residue) and residue.part is not None:
+    if GUARDED in form_words(residue) and residue.part is not None:
         return [_guarded(blocks[0], residue.part)]
-    if INNER in words_of(residue):
+    if INNER in form_words(residue):
         return [{kind: recall(held, residue.part) for kind, held in blocks[0].items()}]
     return [recall(blocks[0], residue.part)]
 
@@ -284,22 +381,48 @@ def _guarded(block: Object, part: str) -> Object:
     return {"guardContent": guarded, **patch.get("s", {})}
 
 
-def _explained(blocks: list[Object], canister: ResultCanisterClass) -> list[Object]:
-    """The blocks of a failed result: a reason must not get lost."""
-    reason = str(canister.error)
-    said = "".join(str(block.get("text", "")) for block in blocks)
-    if canister._error is True:  # noqa: SLF001 - tells a mere flag from a reason
-        return blocks or [{"text": ERROR_PREFIX.strip()}]
-    return blocks if reason in said else [{"text": reason}, *blocks]
+def _document_names(canisters: Iterable[AnyCanister]) -> Names:
+    """The legal and unique names of all documents.
 
-
-def _omitted(turn: list[Piece]) -> list[Object]:
-    """A text in the place of what could not be said, so that the turn stays valid."""
-    for piece in turn:
-        canister: Any = piece.canister
-        if type(canister) is InvocationCanisterClass or canister.held is absent:
+    "The document file name can only contain alphanumeric characters, whitespace characters, hyphens, parentheses, and
+    square brackets" and no two spaces in a row, and two documents of one name are refused
+    (docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_DocumentBlock.html, read 2026-11-18); recorded requests
+    with underscores were taken.
+    """
+    taken: set[str] = set()
+    found: dict[tuple[Place, str | None], list[str]] = {}
+    for place, canister in enumerate(canisters):
+        if type(canister.held) is str and type(canister) is not DocumentCanisterClass:
             continue
-        kind = canister.content.kind
-        if kind != "text":
-            return [{"text": f"[{'block' if kind == 'opaque' else kind} omitted]"}]
-    return []
+        for content in _files(canister):
+            legal = re.sub(r"\s+", " ", _ILLEGAL.sub("-", content.name or "")).strip()
+            name = stem = legal[:_LONGEST_NAME].strip() or "document"
+            number = 2
+            while name in taken:
+                name = f"{stem[: _LONGEST_NAME - 8]} ({number})"
+                number += 1
+            taken.add(name)
+            found.setdefault((place, content.name), []).append(name)
+    return found
+
+
+def _files(canister: AnyCanister) -> Iterator[FileContentClass]:
+    """The documents that a canister shows, in their order."""
+    held: Any = as_file(canister) if type(canister) is DocumentCanisterClass else canister.held
+    for part in held.parts if type(held) is PartsContentClass else (held,):
+        if isinstance(part, BinaryContentStruct):
+            is_search = part.mime_type == SEARCH_RESULT
+            if isinstance(part, FileContentClass) and not is_search:
+                yield part
+            elif part.mime_type.lower() == PDF:
+                yield new_file(part.payload, part.mime_type)
+
+
+def _web_citation(citation: Any) -> Object:
+    """The citation of a page as this dialect says it."""
+    found: Object = {"location": {"web": {"url": citation.url}}}
+    if citation.title is not None:
+        found["title"] = citation.title
+    if citation.cited_text:
+        found["sourceContent"] = [{"text": citation.cited_text}]
+    return found

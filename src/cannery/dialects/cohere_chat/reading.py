@@ -29,13 +29,13 @@ from cannery.messages.content import (
     PartsContentClass,
     new_data,
     new_reasoning,
-    new_text,
 )
 from cannery.messages.conversation import Conversation
 from cannery.messages.json_text import decode_json, write_json
 from cannery.messages.requests import Request, Tool, new_request
 from cannery.messages.residue import Residue
 from cannery.wire.bodies import Object, decoded, is_named, kind_of, read_listed
+from cannery.wire.citations import cited
 from cannery.wire.places import Path, Places, path_text
 from cannery.wire.residues import nested, set_again
 
@@ -102,12 +102,10 @@ class CohereReader(ChatReader):
             at = self._cited(item, [*found])
             if at is not None:
                 found[at].append(read_citation(item, str(self.canisters[at].held)))
-        for at, cited in found.items():
-            if cited:
-                held = new_text(self.canisters[at].held, "text/plain", (*cited,))
-                fields = {"held": held, "_memo": None}
-                self.canisters[at] = msgspec.structs.replace(self.canisters[at], **fields)
-        return [decode_json(each.raw) for cited in found.values() for each in cited] == citations
+        for at, listed in found.items():
+            if listed:
+                self.canisters[at] = cited(self.canisters[at], listed)
+        return [decode_json(each.raw) for listed in found.values() for each in listed] == citations
 
     def _texts(self) -> list[int]:
         """The positions of the texts of the message under way."""

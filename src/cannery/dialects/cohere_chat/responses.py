@@ -7,15 +7,14 @@ from typing import Any
 from cannery.dialects.cohere_chat.reading import CohereReader
 from cannery.dialects.cohere_chat.settings import NAME
 from cannery.dialects.cohere_chat.writing import CohereWriter
-from cannery.errors import DialectError
 from cannery.families.openai.errors import read_openai_error
 from cannery.messages.absence import absent
 from cannery.messages.conversation import Conversation
 from cannery.messages.json_text import write_json
 from cannery.messages.requests import FinishReason, Response, Usage, new_response, new_usage
 from cannery.messages.residue import Residue
-from cannery.wire.answers import answer_pieces, call_stem
-from cannery.wire.bodies import Fields, Object, decode, encode, read_fields, read_value
+from cannery.wire.answers import answer_pieces, call_stem, error_value
+from cannery.wire.bodies import Fields, Object, decode, encode, read_fields
 from cannery.wire.contract import WireError
 from cannery.wire.controls import text
 from cannery.wire.endings import report_ending
@@ -151,10 +150,7 @@ def write_response(response: Response, report: Report) -> Object:
 
 def read_error(status: int, body: bytes) -> WireError:
     """The error that a body tells of: a message, or what a router in front of the server says."""
-    try:
-        value = read_value(NAME, body)
-    except DialectError:
-        value = None
+    value = error_value(NAME, body)
     told = value.get("message") if type(value) is dict else None
     if type(told) is not str or not told:
         return read_openai_error(NAME, status, body)

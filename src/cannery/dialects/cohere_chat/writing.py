@@ -10,7 +10,6 @@ from cannery.families.chat.writing import ChatWriter
 from cannery.messages.absence import absent
 from cannery.messages.canisters import DocumentCanisterClass, SupervisorCanisterClass
 from cannery.messages.content import (
-    AnyContent,
     AudioContentClass,
     Citation,
     DataContentClass,
@@ -18,7 +17,6 @@ from cannery.messages.content import (
     ImageContentClass,
     PartsContentClass,
     ReasoningContentClass,
-    RefusalContentClass,
     TextualContentClass,
 )
 from cannery.messages.json_text import decode_json
@@ -46,15 +44,6 @@ class CohereWriter(ChatWriter):
     details: ClassVar[frozenset[str]] = frozenset({"auto", "low", "high"})
     # The citations of the message under way; None outside of one.
     _cited: list[Object] | None = None
-
-    def content_part(self, content: AnyContent | str, place: int | None) -> Object | None:
-        """The usual part for a content."""
-        if isinstance(content, ReasoningContentClass):
-            return self._thinking(content, place)
-        if isinstance(content, RefusalContentClass) and not self.is_same:
-            self.report.lose("REFUSAL_TO_TEXT", place)
-            return {"type": "text", "text": content.text}
-        return super().content_part(content, place)
 
     def _thinking(self, content: ReasoningContentClass, place: int | None) -> Object | None:
         if content.signature is not None or content.encrypted is not None:

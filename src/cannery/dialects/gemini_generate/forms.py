@@ -11,26 +11,24 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, NoReturn
+from typing import Any
 
 import msgspec
 from msgspec import Raw
 from msgspec.json import format as compact
 from orjson import Fragment
 
-from cannery.errors import DialectError
+from cannery.families.gemini.reading import MISSING, checks
 from cannery.messages.absence import absent
 from cannery.messages.content import new_data
 from cannery.messages.json_text import decode_json, is_json, write_json
 from cannery.wire.arguments import object_input, object_text
-from cannery.wire.bodies import Object, decode, kind_of
-from cannery.wire.places import Path, path_text
+from cannery.wire.bodies import Object, decode
 from cannery.wire.residues import nested, noted
 
 NAME = "gemini_generate"
 SIGNATURE = "thoughtSignature"
 OUTPUT, ERROR = "output", "error"
-MISSING: Any = object()
 _read_fields = msgspec.json.Decoder(dict[str, Raw]).decode
 _HUMP = re.compile(r"[A-Z]")
 _UNDERSCORE = re.compile(r"_([a-z0-9])")
@@ -38,7 +36,7 @@ _NAME_MARK = "name:"
 _BLANK = frozenset(" \t\r\n")
 _QUOTE, _BRACE = ord('"'), ord("{")
 NO_SHAPES: frozenset[str] = frozenset()
-_KINDS: dict[type, str] = {dict: "an object", list: "a list", str: "a string"}
+fail, expect = checks(NAME)
 
 
 @lru_cache(maxsize=512)
@@ -132,20 +130,6 @@ def whole(value: Any) -> Any:
     if type(value) is float and value.is_integer() and abs(value) < 2**53:
         return int(value)
     return absent
-
-
-def fail(path: Path, problem: str) -> NoReturn:
-    """Refuse the body."""
-    raise DialectError(NAME, path_text(path), problem)
-
-
-def expect(kind: type, value: Any, path: Path) -> Any:
-    """A value that must be of a kind: ``dict``, ``list`` or ``str``."""
-    if value is MISSING:
-        fail(path, "is required")
-    if type(value) is not kind:
-        fail(path, f"expected {_KINDS[kind]}, got {kind_of(value)}")
-    return value
 
 
 # --- objects -----------------------------------------------------------------------------------

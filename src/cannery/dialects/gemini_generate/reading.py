@@ -16,7 +16,6 @@ from msgspec import Raw
 
 from cannery.dialects.gemini_generate.call_ids import CallIds
 from cannery.dialects.gemini_generate.forms import (
-    MISSING,
     NAME,
     OUTPUT,
     SIGNATURE,
@@ -36,7 +35,7 @@ from cannery.dialects.gemini_generate.forms import (
     write_form,
 )
 from cannery.dialects.gemini_generate.settings import read_settings
-from cannery.dialects.gemini_generate.writing import ACCOUNT
+from cannery.families.gemini.reading import MISSING, located
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
     AnyCanister,
@@ -61,11 +60,11 @@ from cannery.messages.content import (
 )
 from cannery.messages.conversation import Conversation
 from cannery.messages.json_text import write_json
-from cannery.messages.payload import Base64, Location
+from cannery.messages.payload import Base64
 from cannery.messages.requests import Request, new_request
 from cannery.messages.residue import Residue
 from cannery.roles.vocabularies import VOCABULARIES
-from cannery.wire.arguments import RAW_ARGUMENTS, input_text
+from cannery.wire.arguments import unwrapped_input
 from cannery.wire.bodies import Object, decode, is_named, long_text, read_body
 from cannery.wire.media import contradiction
 from cannery.wire.places import Path, Places
@@ -478,10 +477,9 @@ def _arguments(call: Object) -> str:
     if text == "null":
         call["args"] = None
         return ""
-    if text[0] != "{":
-        call["args"] = given
-    elif RAW_ARGUMENTS in text:
-        return input_text(plain(given))
+    if text[0] == "{":
+        return unwrapped_input(text)
+    call["args"] = given
     return text
 
 
@@ -516,8 +514,7 @@ def _read_media(holder: Object, rank: int, path: Path) -> tuple[Any, Object | No
     elif not is_named(given):
         return None
     else:
-        is_web = given.lower().startswith(("http://", "https://"))
-        payload = Location("url" if is_web and not given.startswith(ACCOUNT) else "file", given)
+        payload = located(given)
         kind = mime_type or _guess(given)
     section.take(source)
     if is_typed:

@@ -8,13 +8,11 @@ the answer, and the residue of an answer keeps their exact spelling.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 from typing import Any, Union
 
 import msgspec
 
 from cannery.dialects.gemini_generate.forms import (
-    MISSING,
     NAME,
     Section,
     both,
@@ -25,22 +23,24 @@ from cannery.dialects.gemini_generate.forms import (
 )
 from cannery.dialects.gemini_generate.reading import Field, MessageReader
 from cannery.dialects.gemini_generate.writing import MessageWriter
+from cannery.families.gemini.answers import Counts, read_time
+from cannery.families.gemini.reading import MISSING, characters
 from cannery.messages.absence import absent
 from cannery.messages.canisters import InvocationCanisterClass
-from cannery.messages.content import PLAIN, Citation, new_text
+from cannery.messages.content import Citation
 from cannery.messages.conversation import Conversation
 from cannery.messages.json_text import write_json
-from cannery.messages.requests import FinishReason, Response, Usage, new_response, new_usage
+from cannery.messages.requests import FinishReason, Response, Usage, new_response
 from cannery.messages.residue import Residue
 from cannery.messages.role import Role
 from cannery.wire.answers import answer_pieces, call_stem, refuse_error
 from cannery.wire.bodies import Object, read_body
+from cannery.wire.citations import cited
 from cannery.wire.controls import text
 from cannery.wire.endings import report_ending
 from cannery.wire.losses import Report
 from cannery.wire.places import Places
 from cannery.wire.residues import own_residue, recall
-from cannery.wire.turns import changed
 
 # The levels of an answer that are looked at; what lies below them stays text.
 _Said = Union[dict[str, Field], list[Any], str, bool, int, float, None]  # noqa: UP007 - msgspec
@@ -92,17 +92,15 @@ FINISH_WORDS = {
 }
 
 CITING = ("groundingMetadata", "citationMetadata")
-_COUNTS = (
-    "promptTokenCount",
-    "toolUsePromptTokenCount",
-    "candidatesTokenCount",
-    "thoughtsTokenCount",
-    "cachedContentTokenCount",
+_COUNTS = Counts(
+    *("promptTokenCount", "toolUsePromptTokenCount", "candidatesTokenCount"),
+    *("thoughtsTokenCount", "cachedContentTokenCount", "totalTokenCount"),
 )
+write_usage = _COUNTS.write
 USUAL = both(
     (
         *("candidates", "modelVersion", "responseId", "createTime", "usageMetadata"),
-        *("finishReason", "index", "totalTokenCount", *_COUNTS),
+        *("finishReason", "index", _COUNTS.total, *_COUNTS.read_names),
     )
 )
 _SOURCES = ("web", "retrievedContext", "maps", "image")
@@ -122,15 +120,6 @@ def read_finish(word: Any, *, has_calls: bool) -> Any:
 def is_blocked(body: Object) -> bool:
     """Whether the prompt was refused, so that there is no answer."""
     return type(get(get(body, "promptFeedback"), "blockReason")) is str
-
-
-def read_time(value: Any) -> Any:
-    """The seconds since 1970 of a time in words, or absent."""
-    try:
-        moment = datetime.fromisoformat(value)
-        return absent if moment.tzinfo is None else int(moment.timestamp())
-    except (TypeError, ValueError, OverflowError):
-        return absent
 
 
 def read_response(body: bytes, places: Places) -> Response:
@@ -245,46 +234,22 @@ def _cite(reader: MessageReader, citing: Object) -> None:
         part.held or None if part.role is Role.Assistant and type(part.held) is str else None
         for part in parts
     ]
-    cited: dict[int, list[Citation]] = {}
+    found: dict[int, list[Citation]] = {}
     for position, citation in read_citations(citing, texts):
-        cited.setdefault(position, []).append(citation)
-    for position, citations in cited.items():
-        held = new_text(str(texts[position]), PLAIN, tuple(citations))
+        found.setdefault(position, []).append(citation)
+    for position, citations in found.items():
         index = spoken[position]
-        reader.canisters[index] = changed(reader.canisters[index], held=held)
+        reader.canisters[index] = cited(reader.canisters[index], citations)
 
 
 def read_usage(counts: Section) -> Any:
     """Take token counts, or absent if there are none; thoughts count as output, prompts of tools as input."""
-    found = {key: whole(counts.get(key)) for key in _COUNTS if key in counts.keys}
-    known = {key: value for key, value in found.items() if value is not absent}
-    if not known:
-        return absent
-    thoughts = known.get("thoughtsTokenCount", absent)
-    usage = new_usage(
-        known.get("promptTokenCount", 0) + known.get("toolUsePromptTokenCount", 0),
-        known.get("candidatesTokenCount", 0) + (thoughts or 0),
-        cache_read=known.get("cachedContentTokenCount", absent),
-        reasoning=thoughts,
-    )
-    for key, written in write_usage(usage).items():
-        counts.write(key, written)
+    found = {key: whole(counts.get(key)) for key in _COUNTS.read_names if key in counts.keys}
+    usage = _COUNTS.read({key: value for key, value in found.items() if value is not absent})
+    if usage is not absent:
+        for key, written in write_usage(usage).items():
+            counts.write(key, written)
     return usage
-
-
-def write_usage(usage: Usage) -> Object:
-    """Token counts in the usual form."""
-    thoughts = usage.reasoning if isinstance(usage.reasoning, int) else 0
-    body: Object = {
-        "promptTokenCount": usage.input,
-        "candidatesTokenCount": max(0, usage.output - thoughts),
-        "totalTokenCount": usage.total,
-    }
-    if usage.reasoning is not absent:
-        body["thoughtsTokenCount"] = usage.reasoning
-    if usage.cache_read is not absent:
-        body["cachedContentTokenCount"] = usage.cache_read
-    return body
 
 
 def write_response(response: Response, report: Report) -> Object:
@@ -302,7 +267,7 @@ def write_response(response: Response, report: Report) -> Object:
     grounding = Grounding()
     model = response.model if isinstance(response.model, str) else None
     writer = MessageWriter(report, is_same=is_same, model=model, cite=grounding.add)
-    content = writer.content(pieces, "model")
+    content = writer.turn(pieces, "model")
     if content is not None:
         candidates = body.get("candidates") or [{"index": 0}]
         candidate = {"content": content, **candidates[0], **grounding.written()}
@@ -380,14 +345,9 @@ def _citation(item: Any, segment: Any, source: Any, text: str) -> Citation:
         uri if type(uri) is str else None,
         title if type(title) is str else None,
         cited if type(cited) is str else None,
-        _characters(data, start or 0) if type(end) is int else None,
-        _characters(data, end) if type(end) is int else None,
+        characters(data, start or 0) if type(end) is int else None,
+        characters(data, end) if type(end) is int else None,
     )
-
-
-def _characters(data: bytes, count: Any) -> int:
-    """How many characters so many bytes are."""
-    return len(data[: count if type(count) is int and count > 0 else 0].decode("utf-8", "ignore"))
 
 
 class Grounding:

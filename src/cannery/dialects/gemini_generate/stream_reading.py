@@ -37,9 +37,9 @@ from cannery.dialects.gemini_generate.responses import (
     read_around,
     read_citations,
     read_finish,
-    read_time,
     take_ending,
 )
+from cannery.families.gemini.answers import read_time
 from cannery.families.gemini.errors import facts_of
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (

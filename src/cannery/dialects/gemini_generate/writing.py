@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import compress
-from typing import Any, assert_never
+from typing import Any
 
 from cannery.dialects.gemini_generate.forms import (
     ERROR,
@@ -20,12 +20,12 @@ from cannery.dialects.gemini_generate.forms import (
     raw,
     read_form,
     spelled,
-    spelled_object,
     wrap_data,
     wrap_failure,
     wrap_text,
 )
-from cannery.families.gemini.models import STAND_IN, same_family
+from cannery.families.gemini.models import STAND_IN
+from cannery.families.gemini.writing import SAID, GoogleWriter, words_of
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
     AnyCanister,
@@ -35,79 +35,54 @@ from cannery.messages.canisters import (
     ResultCanisterClass,
     SupervisorCanisterClass,
     UserCanisterClass,
-    new_user,
-    text_of,
 )
 from cannery.messages.content import (
-    AnyContent,
-    AudioContentClass,
     BinaryContentStruct,
     Citation,
     DataContentClass,
     FileContentClass,
-    ImageContentClass,
-    OpaqueContentClass,
     PartsContentClass,
     ReasoningContentClass,
-    RefusalContentClass,
     TextualContentClass,
-    VideoContentClass,
 )
-from cannery.messages.json_text import decode_json
-from cannery.messages.payload import Location
 from cannery.messages.residue import PREAMBLE, Residue
-from cannery.wire.arguments import FREEFORM_INPUT, wrapped_input
 from cannery.wire.bodies import Object
 from cannery.wire.citations import report_approximated
 from cannery.wire.contract import Piece
-from cannery.wire.foreign import STAND_INS, report_residue
-from cannery.wire.losses import Report
-from cannery.wire.markers import supplement, system_envelope
-from cannery.wire.media import (
-    NOT_BASE64,
-    UNKNOWN_TYPE,
-    base64_text,
-    context_path,
-    is_broken,
-    is_fetchable,
-    standard_base64,
-)
+from cannery.wire.losses import Place, Report
 from cannery.wire.residues import own_residue, recall
 from cannery.wire.turns import SIDES
 
-# Where Google keeps files that only their account can read.
-ACCOUNT = ("https://generativelanguage.googleapis.com/", "gs://", "files/")
 # No function is called nothing here.
 _NAMELESS = "unknown_function"
 # Shapes of a content without parts.
 _EMPTY = frozenset({"absent", "null", "empty"})
 # Whose bare text is a content of its own.
 _SPEAKERS = frozenset({UserCanisterClass, AssistantCanisterClass})
-_SAID = (str, TextualContentClass, RefusalContentClass, DataContentClass)
 
 
-class MessageWriter:
+class MessageWriter(GoogleWriter):
     """Writes contents; ``is_same`` when they were read from this same dialect, ``signs`` where calls must be signed.
 
     In an answer ``cite`` takes a citation of the text of a part, if it can; a request has no place for any.
     """
+
+    dialect = NAME
+    instructs_in_parts = True
 
     def __init__(
         self,
         report: Report,
         *,
         is_same: bool,
-        model: str | None = None,
+        model: Any = None,
         cite: Callable[[int, str, Citation], bool] | None = None,
         signs: bool = False,
     ) -> None:
-        self.report = report
-        self.is_same = is_same
-        self.model = model
+        super().__init__(report, is_same=is_same, model=model)
         self._cite = cite
         self.signs = signs
         self._position = 0
-        self._names: dict[str, str] = {}
         self._idless: set[str] = set()
         self._has_stand_ins = False
 
@@ -132,10 +107,10 @@ class MessageWriter:
                 turn.append(piece)
                 continue
             if turn:
-                contents.append(self.content(turn, side))
+                contents.append(self.turn(turn, side))
             turn, side = [piece], whose
         if turn:
-            contents.append(self.content(turn, side))
+            contents.append(self.turn(turn, side))
         body: Object = {}
         if system:
             self._system(system, body)
@@ -148,17 +123,6 @@ class MessageWriter:
         residue = own_residue(canister, NAME) if self.is_same else None
         form = None if residue is None else residue.form
         return form == PREAMBLE or (form is not None and not has_lead)
-
-    def _folded(self, piece: Piece) -> Piece:
-        """A late supervisor as a user says it.
-
-        The repairs have seen to supervisors, unless one was added to a conversation of this dialect, or the rules of an
-        endpoint say that it takes them.
-        """
-        self.report.repair("late_supervisors", piece.place)
-        words = text_of(piece.canister.held)
-        held = system_envelope(words) if words else piece.canister.held
-        return Piece(new_user(held, piece.canister.timestamp), piece.place)
 
     def _follows(self, canister: AnyCanister, last: AnyCanister) -> bool:
         """Whether a canister goes into the same content as the last; results that answer one turn always do."""
@@ -173,7 +137,8 @@ class MessageWriter:
     def _system(self, pieces: list[Piece], body: Object) -> None:
         parts: list[Object] = []
         for piece in pieces:
-            self._add_system(piece, parts)
+            if self._instructs(piece):
+                self.add_parts(piece, parts)
         if not parts:
             return
         head = own_residue(pieces[0].canister, NAME)
@@ -193,18 +158,9 @@ class MessageWriter:
             instruction["parts"] = parts[0] if _is_single("object", shapes, parts) else parts
             body[key] = instruction
 
-    def _add_system(self, piece: Piece, parts: list[Object]) -> None:
-        canister = piece.canister
-        if isinstance(canister, SupervisorCanisterClass) and canister.rank == "developer":
-            self.report.lose("RANK_LOWERED", piece.place)
-        if self.is_same or isinstance(canister.held, _SAID):
-            self.add_parts(piece, parts)
-        else:
-            self.report.lose("MEDIA_DROPPED", piece.place, "a system instruction is text")
-
     # --- contents ------------------------------------------------------------------------------
 
-    def content(self, turn: list[Piece], role: str) -> Object | None:
+    def turn(self, turn: list[Piece], role: str) -> Object | None:
         """One content; None for a turn in which nothing was said."""
         first = turn[0].canister
         head = first.residue
@@ -258,9 +214,7 @@ class MessageWriter:
         canister = piece.canister
         kind, held, residue = type(canister), canister.held, canister.residue
         if residue is not None and residue.dialect != NAME:
-            report_residue(canister, self.report, piece.place)
-            if residue.cache:
-                self.report.lose("CACHE_MARK_DROPPED", piece.place, "Gemini has no cache marks")
+            self._report_foreign(piece)
             residue = None
         if kind is InvocationCanisterClass:
             parts.append(self._call(piece, residue))
@@ -271,7 +225,7 @@ class MessageWriter:
         elif held is not absent:
             self._position = len(parts)
             is_document = kind is DocumentCanisterClass
-            written = self._document(piece) if is_document else self._said(held, piece.place)
+            written = self._document(piece) if is_document else self.content(held, piece.place)
             if residue is None or residue.part is None or is_document or len(written) != 1:
                 parts.extend(written)
                 return
@@ -290,49 +244,16 @@ class MessageWriter:
 
     def _restored(self, ours: Object, residue: Residue, place: int | None) -> Object:
         part: Object = recall(ours, residue.part)
-        if self.is_same or same_family(residue.model, self.model):
-            return part
-        key = spelled(part, SIGNATURE)
-        if part.get(key) not in STAND_INS and part.pop(key, None) is not None:
-            self.report.lose("SIGNATURE_DROPPED", place, within=f".{key}")
-        return part
+        return self._unsigned(part, residue, spelled(part, SIGNATURE), place)
 
     # --- what is said --------------------------------------------------------------------------
 
-    def _said(self, content: AnyContent | str, place: int | None) -> tuple[Object, ...]:
-        """The usual parts for a content."""
-        if isinstance(content, str):
-            return ({"text": content},)
-        match content:
-            case TextualContentClass():
-                self._cite_text(content, place)
-                return ({"text": content.text},)
-            case BinaryContentStruct() if not self.is_same and is_broken(content):
-                self.report.lose("MEDIA_DROPPED", place, NOT_BASE64)
-                return ()
-            case ImageContentClass() | AudioContentClass() | VideoContentClass():
-                return self._media(content, place)
-            case FileContentClass():
-                return self._file(content, place)
-            case ReasoningContentClass():
-                return self._reasoning(content, place)
-            case RefusalContentClass():
-                self.report.lose("REFUSAL_TO_TEXT", place)
-                return ({"text": content.text},)
-            case DataContentClass():
-                return ({"text": content.json},)
-            case OpaqueContentClass():
-                if content.dialect == NAME:
-                    return (decode_json(content.json),)
-                self.report.lose("OPAQUE_DROPPED", place, f"{content.tag!r} of {content.dialect}")
-                return ()
-            case PartsContentClass():
-                return tuple(part for inner in content.parts for part in self._said(inner, place))
-            case _:
-                assert_never(content)
+    def text_block(self, text: str) -> Object:
+        """The part of a text."""
+        return {"text": text}
 
-    def _cite_text(self, content: TextualContentClass, place: int | None) -> None:
-        """Carry the citations of a text, or name them as lost."""
+    def _text(self, content: TextualContentClass, place: Place) -> list[Any]:
+        """The part of a text; its citations are carried, or named as lost."""
         cite, text = self._cite, content.text
         kept = [
             each
@@ -342,50 +263,23 @@ class MessageWriter:
         if len(kept) < len(content.citations):
             self.report.lose("CITATION_DROPPED", place)
         report_approximated(kept, NAME, self.report, place)
+        return [{"text": text}]
 
-    def _reasoning(self, content: ReasoningContentClass, place: int | None) -> tuple[Object, ...]:
-        origin = content.origin
-        is_own = origin is not None and origin.dialect == NAME
-        if is_own and (self.is_same or same_family(origin.model, self.model)):  # type: ignore[union-attr]
-            part: Object = {"text": content.text, "thought": True}
-            if content.signature is not None:
-                part[SIGNATURE] = content.signature
-            return (part,)
-        if content.signature is not None or content.encrypted is not None:
-            self.report.lose("SIGNATURE_DROPPED", place)
-        thoughts = [words for words in ("".join(content.texts), *content.summaries) if words]
-        if not thoughts:
-            self.report.lose("REASONING_DROPPED", place)
-        return tuple({"text": words, "thought": True} for words in thoughts)
+    def _reasoning(self, content: ReasoningContentClass, place: Place) -> list[Any]:
+        if not self._is_own(content):
+            thoughts = self._thoughts(content, place)
+            return [{"text": words, "thought": True} for words in thoughts]
+        part: Object = {"text": content.text, "thought": True}
+        return [part if content.signature is None else {**part, SIGNATURE: content.signature}]
 
-    def _media(self, content: BinaryContentStruct, place: int | None) -> tuple[Object, ...]:
-        payload = content.payload
-        if isinstance(payload, Location):
-            is_known = is_fetchable(payload) or payload.value.startswith(ACCOUNT)
-            if not (self.is_same or is_known):
-                self.report.lose("REFERENCE_UNRESOLVABLE", place)
-                return ()
-            file = {"fileUri": payload.value}
-            if content.mime_type:
-                file["mimeType"] = content.mime_type
-            return ({"fileData": file},)
-        mime_type = content.mime_type
-        if self.is_same:
-            return ({"inlineData": {"mimeType": mime_type, "data": base64_text(payload)}},)
-        if not mime_type:
-            # Data must have a type here, so this is said whether or not the repair is switched off.
-            mime_type = UNKNOWN_TYPE
-            self.report.repair("media_types", place, f"nothing became {mime_type}")
-        return ({"inlineData": {"mimeType": mime_type, "data": standard_base64(payload)}},)
+    def medium(self, _: BinaryContentStruct, key: str, value: str, mime_type: str) -> Object:
+        """The part of a medium."""
+        if key == "data":
+            return {"inlineData": {"mimeType": mime_type, "data": value}}
+        typed = {"mimeType": mime_type} if mime_type else {}
+        return {"fileData": {"fileUri": value, **typed}}
 
-    def _file(self, content: FileContentClass, place: int | None) -> tuple[Object, ...]:
-        if content.context is not None:
-            within = context_path(content)
-            self.report.lose("FIELD_DROPPED", place, "Gemini has no context of a file", within)
-        if content.citable:
-            self.report.lose("FIELD_DROPPED", place, "Gemini cites no files", ".citations")
-        if content.chunks:
-            return self._chunks(content, place)
+    def _named_file(self, content: FileContentClass, place: Place) -> list[Any]:
         parts = self._media(content, place)
         if parts and content.name is not None:
             # The model sees it only beside Google's own tools (google-genai 3.1.0, Blob.display_name).
@@ -394,26 +288,6 @@ class MessageWriter:
                 self.report.lose("NAME_HIDDEN", place)
         return parts
 
-    def _chunks(self, content: FileContentClass, place: int | None) -> tuple[Object, ...]:
-        self.report.lose("DOCUMENT_TO_TEXT", place)
-        texts = [_words(chunk) for chunk in content.chunks if isinstance(chunk, _SAID)]
-        parts: list[Object] = []
-        if texts or content.name is not None:
-            parts.append({"text": supplement("\n\n".join(texts), content.name)})
-        for chunk in content.chunks:
-            if not isinstance(chunk, _SAID):
-                parts.extend(self._said(chunk, place))
-        return tuple(parts)
-
-    def _document(self, piece: Piece) -> tuple[Object, ...]:
-        canister: Any = piece.canister
-        content = canister.content
-        if not isinstance(content, TextualContentClass):
-            return self._said(content, piece.place)
-        self.report.lose("DOCUMENT_TO_TEXT", piece.place)
-        title = None if canister.title is absent else canister.title
-        return ({"text": supplement(content.text, title)},)
-
     # --- tools ---------------------------------------------------------------------------------
 
     def _call(self, piece: Piece, residue: Residue | None) -> Object:
@@ -421,9 +295,8 @@ class MessageWriter:
         canister: Any = piece.canister
         identifier = canister.identifier
         inner: Object = {"id": identifier, "name": self._name(canister.name)}
-        arguments = self._arguments(canister, piece.place)
-        if arguments is not None:
-            inner["args"] = arguments
+        if canister.held or not self.is_same:
+            inner["args"] = self.arguments(canister, piece.place)
         part: Object = {"functionCall": inner}
         self._names[identifier] = canister.name
         self._idless.discard(identifier)
@@ -438,20 +311,6 @@ class MessageWriter:
         if name == "" and not self.is_same and "function_names" in self.report.off:
             return name
         return name or _NAMELESS
-
-    def _arguments(self, canister: InvocationCanisterClass, place: int | None) -> Any:
-        words = canister.held
-        if canister.is_freeform:
-            self.report.lose("FREEFORM_WRAPPED", place)
-            return {FREEFORM_INPUT: words}
-        if not words:
-            return None if self.is_same else {}
-        found = spelled_object(words)
-        if found is None:
-            if not self.is_same:
-                self.report.lose("ARGUMENTS_WRAPPED", place)
-            return wrapped_input(words)
-        return found
 
     def _result(self, piece: Piece, residue: Residue | None) -> Object:
         """What a tool answered, under the name of the call."""
@@ -494,8 +353,8 @@ class MessageWriter:
     ) -> Any:
         held = canister.held
         contents = held.parts if isinstance(held, PartsContentClass) else (held,)
-        said = [content for content in contents if isinstance(content, _SAID)]
-        words = "".join(_words(content) for content in said)
+        said = [content for content in contents if isinstance(content, SAID)]
+        words = "".join(words_of(content) for content in said)
         words = "\n\n".join(filter(None, [words, *texts]))
         data = said[0] if len(said) == 1 and isinstance(said[0], DataContentClass) else None
         if canister.is_error:
@@ -529,8 +388,8 @@ class MessageWriter:
         parts = [
             part
             for content in contents
-            if not isinstance(content, _SAID)
-            for part in self._said(content, place)
+            if not isinstance(content, SAID)
+            for part in self.content(content, place)
         ]
         media = [part for part in parts if "text" not in part]
         return media, [part["text"] for part in parts if "text" in part]
@@ -538,12 +397,6 @@ class MessageWriter:
 
 def _is_single(shape: str, shapes: frozenset[str], parts: list[Object]) -> bool:
     return shape in shapes and len(parts) == 1
-
-
-def _words(content: Any) -> str:
-    if isinstance(content, DataContentClass):
-        return content.json
-    return content.text if isinstance(content, RefusalContentClass) else text_of(content)
 
 
 def _omission(turn: list[Piece]) -> str:

@@ -13,13 +13,13 @@ that was a list of one text), ``part`` (an unknown content, not a step), ``instr
 
 from __future__ import annotations
 
-from typing import Any, NoReturn, Union
+from typing import Any, Union
 
 import msgspec
 from msgspec import Raw
 
 from cannery.dialects.gemini_interactions.settings import NAME, read_settings
-from cannery.errors import DialectError
+from cannery.families.gemini.reading import MISSING, characters, checks, located
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
     AnyCanister,
@@ -46,11 +46,11 @@ from cannery.messages.content import (
 )
 from cannery.messages.conversation import Conversation
 from cannery.messages.json_text import write_json
-from cannery.messages.payload import Base64, Location
+from cannery.messages.payload import Base64
 from cannery.messages.requests import DEFAULT_CONTROLS, Request, new_controls, new_request
 from cannery.messages.residue import Residue
 from cannery.roles.vocabularies import GEMINI
-from cannery.wire.arguments import RAW_ARGUMENTS, input_text
+from cannery.wire.arguments import unwrapped_input
 from cannery.wire.bodies import (
     Fields,
     Object,
@@ -70,8 +70,6 @@ _Item = Union[dict[str, Raw], str, bool, int, float, list[Any], None]  # noqa: U
 _Steps = Union[list[_Item], dict[str, Raw], str, bool, int, float, None]  # noqa: UP007 - msgspec
 split_steps = msgspec.json.Decoder(_Steps).decode
 
-# Where Google keeps files that only their account can read.
-ACCOUNT = ("https://generativelanguage.googleapis.com/", "gs://", "files/")
 _MEDIA = {"image": new_image, "audio": new_audio, "video": new_video, "document": new_file}
 CONTENTS = frozenset({"text", *_MEDIA})
 _CLIENT_STEPS = frozenset({"user_input", "function_result"})
@@ -91,8 +89,7 @@ _STEPS = frozenset(
         ),
     }
 )
-_MISSING: Any = object()
-_EXPECTED: dict[type, str] = {dict: "an object", list: "a list", str: "a string"}
+fail, _expect = checks(NAME)
 _INSTRUCTIONS = Residue(NAME, None, None, "instructions")
 _INPUT = Residue(NAME, None, None, "input")
 # A content with the patch that gives back what else it said.
@@ -117,7 +114,7 @@ def _read_request(fields: Fields, places: Places) -> Request:
             reader.add(said, ("system_instruction",))
         elif words is not None and type(words) is not str:
             fail(("system_instruction",), f"expected a string, got {kind_of(words)}")
-    given = split_steps(fields.pop("input")) if "input" in fields else _MISSING
+    given = split_steps(fields.pop("input")) if "input" in fields else MISSING
     form = reader.input(given)
     controls = new_controls(**values) if values else DEFAULT_CONTROLS
     patch = setting(fields, patches, written)
@@ -126,19 +123,6 @@ def _read_request(fields: Fields, places: Places) -> Request:
         residue = Residue(NAME, None, None if patch is None else write_json(patch), form)
     conversation = Conversation.trusted(reader.canisters)
     return new_request(conversation, model, tools, choice, controls, stream, residue, NAME)  # type: ignore[no-any-return]
-
-
-def fail(path: Path, problem: str) -> NoReturn:
-    """Refuse a body."""
-    raise DialectError(NAME, path_text(path), problem)
-
-
-def _expect(kind: type, value: Any, path: Path) -> Any:
-    if value is _MISSING:
-        fail(path, "is required")
-    if type(value) is not kind:
-        fail(path, f"expected {_EXPECTED[kind]}, got {kind_of(value)}")
-    return value
 
 
 def _form(*words: str) -> str | None:
@@ -180,8 +164,8 @@ class StepReader:
 
     def input(self, given: Any) -> str | None:
         """Everything that a request gives as its input; the word for its shape, if that is not a list of steps."""
-        if given is _MISSING or given is None:
-            return "absent" if given is _MISSING else "null"
+        if given is MISSING or given is None:
+            return "absent" if given is MISSING else "null"
         if type(given) is str:
             self.add(new_user(given, self.when, False, _INPUT), ("input",))
             return None
@@ -263,9 +247,9 @@ class StepReader:
     def _contents(self, item: Object, path: Path) -> tuple[list[Any], str]:
         """Take the contents of a step, and the word for their shape where it is not a list of some."""
         place = (*path, "content")
-        value = decode(item.pop("content")) if "content" in item else _MISSING
-        if value is _MISSING or value is None:
-            return [], "absent" if value is _MISSING else "null"
+        value = decode(item.pop("content")) if "content" in item else MISSING
+        if value is MISSING or value is None:
+            return [], "absent" if value is MISSING else "null"
         if type(value) is str:
             return [{"type": "text", "text": value}], "string"
         if type(value) is dict:
@@ -374,7 +358,7 @@ class StepReader:
         left: Object = {}
         identifier, name = (_take(item, key) for key in ("id", "name"))
         if type(identifier) is not str or not identifier:
-            if identifier is _MISSING:
+            if identifier is MISSING:
                 dropped.append("id")
             else:
                 left["id"] = identifier
@@ -401,30 +385,28 @@ class StepReader:
         if text[:1] != "{":
             left["arguments"] = value = decode(given)
             return value if type(value) is str else "" if value is None else text
-        if RAW_ARGUMENTS in text:
-            return input_text(decode(given))
-        return text
+        return unwrapped_input(text)
 
     def result(self, item: Object, path: Path) -> None:
         """What a function answered."""
         step = {key: decode(item[key]) for key in item if key != "result"}
         dropped: list[str] = []
-        given, name = step.pop("call_id", _MISSING), step.get("name", _MISSING)
+        given, name = step.pop("call_id", MISSING), step.get("name", MISSING)
         if type(given) is str and given:
             identifier = given
         else:
-            dropped += ["call_id"] if given is _MISSING else []
-            step |= {} if given is _MISSING else {"call_id": given}
-            fitting = (one for one, named in self._waiting.items() if name in (_MISSING, named))
+            dropped += ["call_id"] if given is MISSING else []
+            step |= {} if given is MISSING else {"call_id": given}
+            fitting = (one for one, named in self._waiting.items() if name in (MISSING, named))
             identifier = next(fitting, f"call_{len(self.canisters)}")
         self._waiting.pop(identifier, None)
-        if name is _MISSING and identifier in self._called:
+        if name is MISSING and identifier in self._called:
             dropped.append("name")
         error: Any = absent
         if step.get("is_error") is True:
             del step["is_error"]
             error = True
-        held, word, inner = _read_result(item.get("result", _MISSING), (*path, "result"))
+        held, word, inner = _read_result(item.get("result", MISSING), (*path, "result"))
         residue = _kept(nested(step, inner, dropped), None, _form(self._take_word(), word))
         self._follow("user")
         own = (identifier, error)
@@ -443,7 +425,7 @@ def _kind(item: Object) -> Any:
 
 
 def _take(item: Object, key: str) -> Any:
-    return decode(item.pop(key)) if key in item else _MISSING
+    return decode(item.pop(key)) if key in item else MISSING
 
 
 def _is_text(part: Any) -> bool:
@@ -452,7 +434,7 @@ def _is_text(part: Any) -> bool:
 
 def _read_result(given: Any, path: Path) -> tuple[Any, str, Object]:
     """What a tool answered, the word for its shape, and the patches of its contents."""
-    if given is _MISSING:
+    if given is MISSING:
         return "", "absent", {}
     value = decode(given)
     if value is None or type(value) is str:
@@ -477,9 +459,9 @@ def _is_content(part: Any) -> bool:
 
 def read_content(content: Object, path: Path) -> _Read:
     """What one content says, and the patch for the rest of it."""
-    kind = content.get("type", _MISSING)
+    kind = content.get("type", MISSING)
     if type(kind) is not str:
-        fail((*path, "type"), "is required" if kind is _MISSING else "expected a string")
+        fail((*path, "type"), "is required" if kind is MISSING else "expected a string")
     if kind == "text":
         return _read_text(content, path)
     if kind in _MEDIA:
@@ -488,7 +470,7 @@ def read_content(content: Object, path: Path) -> _Read:
 
 
 def _read_text(content: Object, path: Path) -> _Read:
-    text = _expect(str, content.pop("text", _MISSING), (*path, "text"))
+    text = _expect(str, content.pop("text", MISSING), (*path, "text"))
     del content["type"]
     annotations = content.get("annotations")
     if type(annotations) is list and annotations:
@@ -506,8 +488,7 @@ def _read_media(content: Object, kind: str) -> _Read:
         payload = Base64(data)
         del content["data"]
     elif is_named(uri):
-        is_web = uri.lower().startswith(("http://", "https://"))
-        payload = Location("url" if is_web and not uri.startswith(ACCOUNT) else "file", uri)
+        payload = located(uri)
         del content["uri"]
     else:
         return new_opaque(NAME, kind, write_json(content)), None
@@ -534,11 +515,6 @@ def read_citation(item: Any, text: str) -> Citation:
         url if is_named(url) else None,
         title if type(title) is str else None,
         None,
-        _characters(data, start or 0) if has_span else None,
-        _characters(data, end) if has_span else None,
+        characters(data, start or 0) if has_span else None,
+        characters(data, end) if has_span else None,
     )
-
-
-def _characters(data: bytes, count: Any) -> int:
-    """How many characters so many bytes are."""
-    return len(data[: max(0, count)].decode("utf-8", "ignore"))

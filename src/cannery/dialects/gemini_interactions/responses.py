@@ -12,12 +12,13 @@ from typing import Any
 from cannery.dialects.gemini_interactions.reading import StepReader, fail, split_steps
 from cannery.dialects.gemini_interactions.settings import NAME
 from cannery.dialects.gemini_interactions.writing import StepWriter
+from cannery.families.gemini.answers import Counts, read_time
 from cannery.families.gemini.errors import INVALID, status_word
 from cannery.messages.absence import absent
 from cannery.messages.canisters import AnyCanister, InvocationCanisterClass
 from cannery.messages.conversation import Conversation
 from cannery.messages.json_text import write_json
-from cannery.messages.requests import FinishReason, Response, Usage, new_response, new_usage
+from cannery.messages.requests import FinishReason, Response, Usage, new_response
 from cannery.messages.residue import Residue
 from cannery.wire.answers import answer_pieces
 from cannery.wire.bodies import Fields, Object, decode, encode, read_fields
@@ -54,8 +55,11 @@ _STATUSES = {
 _SAYS = frozenset({FinishReason.Pause, FinishReason.Error})
 _UNDER_WAY = frozenset({"in_progress", "queued"})
 NO_IDENTIFIER = "v1_cannery"
-_INPUT, _OUTPUT = ("total_input_tokens", "total_tool_use_tokens"), "total_output_tokens"
-_THOUGHTS, _CACHED = "total_thought_tokens", "total_cached_tokens"
+_COUNTS = Counts(
+    *("total_input_tokens", "total_tool_use_tokens", "total_output_tokens"),
+    *("total_thought_tokens", "total_cached_tokens", "total_tokens"),
+)
+write_usage = _COUNTS.write
 
 
 def read_response(body: bytes, places: Places) -> Response:
@@ -139,15 +143,6 @@ def finish_word(finish: Any) -> str:
     return _STATUSES.get(finish, "completed")
 
 
-def read_time(value: Any) -> Any:
-    """The seconds since 1970 of a time in words, or absent."""
-    try:
-        moment = datetime.fromisoformat(value)
-        return absent if moment.tzinfo is None else int(moment.timestamp())
-    except (TypeError, ValueError, OverflowError):
-        return absent
-
-
 def times(created: Any) -> Object:
     """When an answer was made, where that is known."""
     if not isinstance(created, int):
@@ -161,37 +156,15 @@ def times(created: Any) -> Object:
 
 def _read_usage(counts: Object) -> tuple[Any, Object | None]:
     """Token counts, or absent if there are none, and the patch of the rest."""
-    names = (*_INPUT, _OUTPUT, _THOUGHTS, _CACHED)
-    known = {name: counts[name] for name in names if type(counts.get(name)) is int}
-    if not known:
+    names = _COUNTS.read_names
+    usage = _COUNTS.read({name: counts[name] for name in names if type(counts.get(name)) is int})
+    if usage is absent:
         return absent, None
-    thoughts = known.get(_THOUGHTS, absent)
-    usage = new_usage(
-        sum(known.get(name, 0) for name in _INPUT),
-        known.get(_OUTPUT, 0) + (thoughts or 0),
-        cache_read=known.get(_CACHED, absent),
-        reasoning=thoughts,
-    )
     left: Object = {**counts}
     dropped: list[str] = []
     for key, written in write_usage(usage).items():
         take_usual(left, key, written, dropped)
     return usage, nested(left, {}, dropped)
-
-
-def write_usage(usage: Usage) -> Object:
-    """Token counts in the usual form."""
-    thoughts = usage.reasoning if isinstance(usage.reasoning, int) else 0
-    body: Object = {
-        "total_tokens": usage.input + usage.output,
-        _INPUT[0]: usage.input,
-        _OUTPUT: max(0, usage.output - thoughts),
-    }
-    if usage.reasoning is not absent:
-        body[_THOUGHTS] = usage.reasoning
-    if usage.cache_read is not absent:
-        body[_CACHED] = usage.cache_read
-    return body
 
 
 def write_response(response: Response, report: Report) -> Object:

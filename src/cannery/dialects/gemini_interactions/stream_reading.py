@@ -19,9 +19,9 @@ from cannery.dialects.gemini_interactions.reading import (
 )
 from cannery.dialects.gemini_interactions.responses import (
     read_answer,
-    read_time,
 )
 from cannery.dialects.gemini_interactions.settings import NAME
+from cannery.families.gemini.answers import read_time
 from cannery.families.gemini.errors import facts_of, status_of
 from cannery.messages.absence import absent
 from cannery.messages.canisters import AnyCanister, new_invocation

@@ -187,7 +187,7 @@ class InteractionsStreamWriter(EventWriter):
                 return told + self._stop(index)
         elif isinstance(content, ReasoningContentClass):
             return self._whole_thought(event, content)
-        contents = StepWriter(Report(), is_same=self._is_same).contents(content, None)
+        contents = StepWriter(Report(), is_same=self._is_same).content(content, None)
         if not contents:
             return b""
         index, told = self._said(event)

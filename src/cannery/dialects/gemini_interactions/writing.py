@@ -6,59 +6,41 @@ else is a step of its own. Each is written in the usual form, and this dialect's
 
 from __future__ import annotations
 
-from typing import Any, assert_never
+from typing import Any
 
 from orjson import Fragment
 
-from cannery.dialects.gemini_interactions.reading import ACCOUNT
 from cannery.dialects.gemini_interactions.settings import NAME, write_settings
-from cannery.families.gemini.models import same_family
+from cannery.families.gemini.writing import GoogleWriter, is_cited, words_of
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
     DocumentCanisterClass,
     InvocationCanisterClass,
     ResultCanisterClass,
     SupervisorCanisterClass,
-    new_user,
-    text_of,
 )
 from cannery.messages.content import (
-    AnyContent,
-    AudioContentClass,
     BinaryContentStruct,
     Citation,
     DataContentClass,
     FileContentClass,
-    ImageContentClass,
     OpaqueContentClass,
-    PartsContentClass,
     ReasoningContentClass,
     RefusalContentClass,
     TextualContentClass,
-    VideoContentClass,
 )
 from cannery.messages.json_text import decode_json
-from cannery.messages.payload import Location
 from cannery.messages.requests import Request
 from cannery.messages.residue import PREAMBLE, Residue
-from cannery.wire.arguments import FREEFORM_INPUT, object_input, object_text, wrapped_input
 from cannery.wire.bodies import Object
 from cannery.wire.citations import report_approximated
 from cannery.wire.contract import Piece
-from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Place, Report
-from cannery.wire.markers import supplement, system_envelope
+from cannery.wire.markers import supplement
 from cannery.wire.media import (
-    NOT_BASE64,
-    UNKNOWN_TYPE,
-    base64_text,
-    context_path,
-    is_broken,
-    is_fetchable,
     is_text_file,
-    standard_base64,
 )
-from cannery.wire.residues import own_residue, recall, recall_settings
+from cannery.wire.residues import form_words, own_residue, recall, recall_settings
 from cannery.wire.turns import MODEL, USER, is_prefill, side
 
 _NO_WORDS: frozenset[str] = frozenset()
@@ -66,15 +48,6 @@ _EMPTY = frozenset({"empty", "null", "absent"})
 _STEPS = {USER: "user_input", MODEL: "model_output"}
 _ROLES = {USER: "user", MODEL: "model"}
 _KINDS = {"image": "image", "audio": "audio", "video": "video", "file": "document"}
-# What a system instruction can say.
-_SAID = (str, TextualContentClass, RefusalContentClass, DataContentClass)
-
-
-def words_of(residue: Residue | None) -> frozenset[str]:
-    """The words of a form."""
-    if residue is None or residue.form is None:
-        return _NO_WORDS
-    return frozenset(residue.form.split())
 
 
 def write_request(request: Request, pieces: list[Piece], report: Report) -> Object:
@@ -90,7 +63,7 @@ def write_request(request: Request, pieces: list[Piece], report: Report) -> Obje
         body["system_instruction"] = "\n\n".join(told)
     if len(told) > 1:
         report.repair("single_system", system[0].place)
-    shape = words_of(residue)
+    shape = form_words(residue)
     if pieces or not shape & {"absent", "null"}:
         body["input"] = writer.input(pieces, shape)
     elif "null" in shape:
@@ -110,7 +83,7 @@ def _split_instructions(pieces: list[Piece], *, is_same: bool) -> tuple[list[Pie
     own = (
         index
         for index, piece in enumerate(pieces)
-        if words_of(own_residue(piece.canister, NAME)) & {"instructions", PREAMBLE}
+        if form_words(own_residue(piece.canister, NAME)) & {"instructions", PREAMBLE}
     )
     index = 0 if count == 1 else next(own, 0 if count else None)
     if index is None:
@@ -147,36 +120,28 @@ class _Entry:
         return value if self.residue is None else recall(value, self.residue.envelope)
 
 
-class StepWriter:
-    """Writes steps; ``is_same`` when they were read from this same dialect."""
+class StepWriter(GoogleWriter):
+    """Writes steps."""
 
-    def __init__(self, report: Report, *, is_same: bool, model: Any = None) -> None:
-        self.report = report
-        self.is_same = is_same
-        self.model = model if isinstance(model, str) else None
-        self._names: dict[str, str] = {}
+    dialect = NAME
+    instructs_in_parts = False
 
     def instruction(self, piece: Piece) -> str:
         """The words of the system instruction."""
-        canister: Any = piece.canister
-        if own_residue(canister, NAME) is None:
-            self._report_foreign(piece)
-            if canister.rank == "developer":
-                self.report.lose("RANK_LOWERED", piece.place)
-        held = canister.held
-        if isinstance(held, (str, TextualContentClass)):
-            if not isinstance(held, str) and held.citations and not self.is_same:
-                self.report.lose("CITATION_DROPPED", piece.place, "a system instruction is text")
-            return text_of(held)
-        if isinstance(held, _SAID):
-            return "".join(part["text"] for part in self.contents(held, piece.place))
-        self.report.lose("MEDIA_DROPPED", piece.place, "a system instruction is text")
-        return ""
+        self._report_foreign(piece)
+        if not self._instructs(piece):
+            return ""
+        held = piece.canister.held
+        if is_cited(held):
+            self.report.lose("CITATION_DROPPED", piece.place, "a system instruction is text")
+        if isinstance(held, RefusalContentClass):
+            self.report.lose("REFUSAL_TO_TEXT", piece.place)
+        return words_of(held)
 
     def input(self, pieces: list[Piece], shape: frozenset[str]) -> Any:
         """The input of a request, in the shape that it came in if it still has that."""
         entries = self._entries(pieces)
-        words = words_of(own_residue(pieces[0].canister, NAME)) if len(pieces) == 1 else _NO_WORDS
+        words = form_words(own_residue(pieces[0].canister, NAME)) if len(pieces) == 1 else _NO_WORDS
         if len(pieces) == 1 and entries and entries[0].contents:
             content = entries[0].contents[0]
             if "content" in words:
@@ -195,10 +160,12 @@ class StepWriter:
     def _entries(self, pieces: list[Piece]) -> list[_Entry]:
         entries: list[_Entry] = []
         for given in pieces:
-            piece = self._folded(given)
+            canister = given.canister
+            is_late = isinstance(canister, SupervisorCanisterClass)
+            piece = self._folded(given) if is_late else given
             canister = piece.canister
             residue = own_residue(canister, NAME)
-            words = words_of(residue)
+            words = form_words(residue)
             step = self._step(piece, residue, words)
             if step is None:
                 self._add_contents(piece, residue, words, entries)
@@ -213,19 +180,9 @@ class StepWriter:
         if entry.contents is None or entry.contents or entry.words & _EMPTY:
             return True
         if entry.omitted and entry.value.get("type") == "user_input":
-            entry.contents.append(_text(f"[{entry.omitted} omitted]"))
+            entry.contents.append(self.text_block(f"[{entry.omitted} omitted]"))
             return True
         return entry.residue is not None
-
-    def _folded(self, piece: Piece) -> Piece:
-        """A late supervisor as a user says it: one that was added to a conversation of this dialect."""
-        canister = piece.canister
-        if not isinstance(canister, SupervisorCanisterClass):
-            return piece
-        self.report.repair("late_supervisors", piece.place)
-        words = text_of(canister.held)
-        held = system_envelope(words) if words else canister.held
-        return Piece(new_user(held, canister.timestamp), piece.place)
 
     def _turn(
         self, piece: Piece, residue: Residue | None, words: frozenset[str], entries: list[_Entry]
@@ -242,7 +199,7 @@ class StepWriter:
     ) -> None:
         """Put what a piece says into the step under way, or a new one."""
         canister = piece.canister
-        contents = self.said(piece, residue)
+        contents = self.piece_contents(piece, residue)
         if "turn" in words or ("within" in words and _is_turn(entries)):
             self._turn(piece, residue, words, entries).extend(contents)
             return
@@ -270,113 +227,57 @@ class StepWriter:
             return self._thought(piece, residue)
         return None
 
-    def _report_foreign(self, piece: Piece) -> None:
-        """Report the residue of another dialect as lost, its cache mark too."""
-        residue = piece.canister.residue
-        if residue is not None and residue.dialect != NAME:
-            report_residue(piece.canister, self.report, piece.place)
-            if residue.cache:
-                self.report.lose("CACHE_MARK_DROPPED", piece.place, "Gemini has no cache marks")
-
     # --- what is said --------------------------------------------------------------------------
 
-    def said(self, piece: Piece, residue: Residue | None) -> list[Object]:
+    def piece_contents(self, piece: Piece, residue: Residue | None) -> list[Object]:
         """The contents of one piece, with this dialect's residue."""
         canister: Any = piece.canister
         held = canister.held
         if residue is None:
             self._report_foreign(piece)
-        if held is absent or (held == "" and words_of(residue) & _EMPTY):
+        if held is absent or (held == "" and form_words(residue) & _EMPTY):
             return []
-        if isinstance(canister, DocumentCanisterClass) and isinstance(
-            canister.content, TextualContentClass
-        ):
-            self.report.lose("DOCUMENT_TO_TEXT", piece.place)
-            title = None if canister.title is absent else canister.title
-            return [_text(supplement(canister.content.text, title))]
-        written = self.contents(held, piece.place)
+        if isinstance(canister, DocumentCanisterClass):
+            return self._document(piece)
+        written = self.content(held, piece.place)
         if residue is not None and residue.part is not None and len(written) == 1:
             return [recall(written[0], residue.part)]
         return written
 
-    def contents(self, content: AnyContent | str, place: Place) -> list[Object]:
-        """The usual contents for what is said."""
-        if isinstance(content, str):
-            return [_text(content)]
-        match content:
-            case TextualContentClass():
-                return [self._cited(content, place)]
-            case BinaryContentStruct() if not self.is_same and is_broken(content):
-                self.report.lose("MEDIA_DROPPED", place, NOT_BASE64)
-            case FileContentClass():
-                return self._file(content, place)
-            case ImageContentClass() | AudioContentClass() | VideoContentClass():
-                return self._media(content, place)
-            case ReasoningContentClass():
-                self.report.lose("REASONING_DROPPED", place)
-            case RefusalContentClass():
-                self.report.lose("REFUSAL_TO_TEXT", place)
-                return [_text(content.text)] if content.text.strip() else []
-            case DataContentClass():
-                return [_text(content.json)]
-            case OpaqueContentClass():
-                if content.dialect == NAME:
-                    return [decode_json(content.json)]
-                self.report.lose("OPAQUE_DROPPED", place, f"{content.tag!r} of {content.dialect}")
-            case PartsContentClass():
-                return [part for inner in content.parts for part in self.contents(inner, place)]
-            case _:
-                assert_never(content)
-        return []
+    def text_block(self, text: str) -> Object:
+        """The content of a text."""
+        return {"type": "text", "text": text}
 
-    def _cited(self, content: TextualContentClass, place: Place) -> Object:
-        written = _text(content.text)
+    def _text(self, content: TextualContentClass, place: Place) -> list[Any]:
+        written = self.text_block(content.text)
         said = [each for each in content.citations if each.dialect == NAME or each.url is not None]
         if len(said) < len(content.citations):
             self.report.lose("CITATION_DROPPED", place)
         report_approximated(said, NAME, self.report, place)
         if said:
             written["annotations"] = [write_citation(each, content.text) for each in said]
-        return written
-
-    def _media(self, content: BinaryContentStruct, place: Place) -> list[Object]:
-        payload, mime_type = content.payload, content.mime_type
-        written: Object = {"type": _KINDS[content.kind]}
-        if isinstance(payload, Location):
-            is_known = is_fetchable(payload) or payload.value.startswith(ACCOUNT)
-            if not (self.is_same or is_known):
-                self.report.lose("REFERENCE_UNRESOLVABLE", place)
-                return []
-            written["uri"] = payload.value
-        elif self.is_same:
-            written["data"] = base64_text(payload)
-        else:
-            written["data"] = standard_base64(payload)
-            if not mime_type:
-                # Data must have a type here, so this is said whether or not the repair is switched off.
-                mime_type = UNKNOWN_TYPE
-                self.report.repair("media_types", place, f"nothing became {mime_type}")
-        if mime_type:
-            written["mime_type"] = mime_type
         return [written]
 
-    def _file(self, content: FileContentClass, place: Place) -> list[Object]:
-        for path, lost in (
-            (context_path(content), content.context),
-            (".citations", content.citable),
-        ):
-            if lost:
-                self.report.lose("FIELD_DROPPED", place, f"a file has no {path[1:]!r} here", path)
-        if content.chunks:
-            self.report.lose("DOCUMENT_TO_TEXT", place)
-            parts = [part for chunk in content.chunks for part in self.contents(chunk, place)]
-            texts = [part["text"] for part in parts if part["type"] == "text"]
-            media = [part for part in parts if part["type"] != "text"]
-            return [_text(supplement("\n\n".join(texts), content.name)), *media]
+    def _refusal(self, content: RefusalContentClass, place: Place) -> list[Any]:
+        """A refusal in words; the server takes no blank text."""
+        said = super()._refusal(content, place)
+        return said if content.text.strip() else []
+
+    def _reasoning(self, _: ReasoningContentClass, place: Place) -> list[Any]:
+        """A thought is a step of its own, and only the model's."""
+        self.report.lose("REASONING_DROPPED", place)
+        return []
+
+    def medium(self, content: BinaryContentStruct, key: str, value: str, mime_type: str) -> Object:
+        """The content of a medium."""
+        typed = {"mime_type": mime_type} if mime_type else {}
+        return {"type": _KINDS[content.kind], key: value, **typed}
+
+    def _named_file(self, content: FileContentClass, place: Place) -> list[Any]:
         if not self.is_same and is_text_file(content):
             self.report.lose("DOCUMENT_TO_TEXT", place)
             text = content.data.decode("utf-8", "replace")
-            return [_text(supplement(text, content.name))]
+            return [self.text_block(supplement(text, content.name))]
         if content.name and not self.is_same:
             self.report.lose("FIELD_DROPPED", place, "a file has no name here")
         return self._media(content, place)
@@ -384,22 +285,15 @@ class StepWriter:
     def _thought(self, piece: Piece, residue: Residue | None) -> Object | None:
         """A thought: this dialect's own as it was, any other as a summary without a signature."""
         content: ReasoningContentClass = piece.canister.held
-        origin = content.origin
-        is_own = origin is not None and origin.dialect == NAME
-        if is_own and (self.is_same or same_family(origin.model, self.model)):  # type: ignore[union-attr]
+        if self._is_own(content):
             step = thought(content.summaries or content.texts)
             if content.signature is not None:
                 step["signature"] = content.signature
             return step if residue is None else recall(step, residue.part)
         if residue is None:
             self._report_foreign(piece)
-        if content.signature is not None or content.encrypted is not None:
-            self.report.lose("SIGNATURE_DROPPED", piece.place)
-        words = [text for text in ("".join(content.texts), *content.summaries) if text]
-        if not words:
-            self.report.lose("REASONING_DROPPED", piece.place)
-            return None
-        return thought(words)
+        words = self._thoughts(content, piece.place)
+        return thought(words) if words else None
 
     # --- tools ---------------------------------------------------------------------------------
 
@@ -413,27 +307,11 @@ class StepWriter:
             "type": "function_call",
             "id": canister.identifier,
             "name": canister.name,
-            "arguments": self._arguments(canister, piece.place),
+            "arguments": self.arguments(canister, piece.place),
         }
         if residue is None:
             return step
-        step = recall(step, residue.part)
-        is_read = self.is_same or same_family(residue.model, self.model)
-        if not is_read and step.pop("signature", None):
-            self.report.lose("SIGNATURE_DROPPED", piece.place, within=".signature")
-        return step
-
-    def _arguments(self, canister: InvocationCanisterClass, place: Place) -> Any:
-        text = canister.held
-        if canister.is_freeform:
-            self.report.lose("FREEFORM_WRAPPED", place)
-            return {FREEFORM_INPUT: text}
-        found = object_text(text) or object_input(text)
-        if found is None:
-            if not self.is_same:
-                self.report.lose("ARGUMENTS_WRAPPED", place)
-            return wrapped_input(text)
-        return found
+        return self._unsigned(recall(step, residue.part), residue, "signature", piece.place)
 
     def _result(self, piece: Piece, residue: Residue | None, words: frozenset[str]) -> Object:
         canister: Any = piece.canister
@@ -460,8 +338,8 @@ class StepWriter:
         if isinstance(held, str):
             stated = canister.stated_error
             text = held or (stated if canister.is_error and isinstance(stated, str) else "")
-            return [_text(text)] if "list" in words else text
-        contents = self.contents(held, place)
+            return [self.text_block(text)] if "list" in words else text
+        contents = self.content(held, place)
         parts = getattr(held, "parts", (held,))
         return contents or (f"[{_kind_of(parts[0])} omitted]" if parts else "")
 
@@ -477,10 +355,6 @@ def _kind_of(held: Any) -> str:
     return "text" if isinstance(held, str) else str(held.kind)
 
 
-def _text(text: str) -> Object:
-    return {"type": "text", "text": text}
-
-
 def _json(json: str) -> Any:
     """A JSON value that goes to the wire as it is spelled."""
     return decode_json(json) if "\\u" in json else Fragment(json)
@@ -490,7 +364,7 @@ def thought(texts: Any) -> Object:
     """A thought in the usual form."""
     step: Object = {"type": "thought"}
     if texts:
-        step["summary"] = [_text(text) for text in texts]
+        step["summary"] = [{"type": "text", "text": text} for text in texts]
     return step
 
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-import msgspec
-
 from cannery.dialects.mistral_chat.settings import NAME, TABLE
 from cannery.errors import DialectError
 from cannery.families.chat.reading import ChatReader, Held
@@ -23,14 +21,14 @@ from cannery.messages.content import (
     new_file,
     new_opaque,
     new_reasoning,
-    new_text,
 )
 from cannery.messages.conversation import Conversation
 from cannery.messages.json_text import write_json
 from cannery.messages.payload import Base64, Location
 from cannery.messages.requests import Request, new_request
 from cannery.wire.bodies import Object, is_named, read_listed
-from cannery.wire.media import data_url_patch, sniff, split_data_url
+from cannery.wire.citations import cited
+from cannery.wire.media import read_url, sniff
 from cannery.wire.places import Path, Places, path_text
 from cannery.wire.residues import nested, set_again, take_usual
 
@@ -84,9 +82,7 @@ class MistralReader(ChatReader):
         is_reference = getattr(reference, "tag", None) == "reference" and reference.dialect == NAME
         if not is_reference or type(text.held) is not str:
             return
-        words = text.held
-        cited = new_text(words, "text/plain", (Citation(NAME, reference.json),))
-        self.canisters[index - 1] = msgspec.structs.replace(text, held=cited, _memo=None)
+        self.canisters[index - 1] = cited(text, (Citation(NAME, reference.json),))
         del self.canisters[index], self.places[index]
 
     def _form(self, message: Object, form: str | None) -> str | None:
@@ -100,35 +96,25 @@ class MistralReader(ChatReader):
         url, name = part.get("document_url"), part.get("document_name")
         if type(url) is not str:
             url = self.text(url, f"{path_text(path)}.document_url")
-        inline = split_data_url(url)
-        if inline is None and not is_named(url):
+        if not is_named(url):
             return None
-        spelling = None if inline is None else data_url_patch(url, *inline)
+        payload, mime_type, spelling = read_url(url)
         del part["document_url"], part["type"]
         if type(name) is str:
             del part["document_name"]
-        patch = nested(part, {"document_url": spelling})
         title = name if type(name) is str else None
-        if inline is None:
-            return new_file(Location("url", url), "", title), patch
-        return new_file(inline[1], inline[0], title), patch
+        return new_file(payload, mime_type, title), nested(part, {"document_url": spelling})
 
     def _sound(self, part: Object, _path: Path) -> Held | None:
         sound = part.get("input_audio")
         if not is_named(sound):
             return None
         del part["input_audio"], part["type"]
-        inline = split_data_url(sound)
-        if inline is not None:
-            spelling = data_url_patch(sound, *inline)
-            return new_audio(inline[1], inline[0]), nested(part, {"input_audio": spelling})
-        if "://" in sound:
-            return new_audio(Location("url", sound), ""), set_again(part)
-        payload = Base64(sound)
-        spelling = {"p": [0, len(sound), ""]}
-        return new_audio(payload, sniff(payload) or "audio/wav"), nested(
-            part, {"input_audio": spelling}
-        )
+        payload, mime_type, spelling = read_url(sound)
+        if isinstance(payload, Location) and "://" not in sound:
+            payload = Base64(sound)
+            mime_type, spelling = sniff(payload) or "audio/wav", {"p": [0, len(sound), ""]}
+        return new_audio(payload, mime_type), nested(part, {"input_audio": spelling})
 
     def _filed(self, part: Object, _path: Path) -> Held | None:
         identifier = part.get("file_id")

@@ -8,12 +8,10 @@ from cannery.dialects.mistral_chat.reading import PREFIX
 from cannery.dialects.mistral_chat.settings import NAME, write_settings
 from cannery.families.chat.writing import ChatWriter, as_list
 from cannery.messages.content import (
-    AnyContent,
     AudioContentClass,
     FileContentClass,
     ImageContentClass,
     ReasoningContentClass,
-    RefusalContentClass,
     TextualContentClass,
     new_file,
 )
@@ -50,15 +48,6 @@ class MistralWriter(ChatWriter):
     ) -> None:
         super()._add_spoken(piece, message, parts, calls)
         parts += _references(piece)
-
-    def content_part(self, content: AnyContent | str, place: int | None) -> Object | None:
-        """The usual chunk for a content."""
-        if isinstance(content, ReasoningContentClass):
-            return self._thinking(content, place)
-        if isinstance(content, RefusalContentClass) and not self.is_same:
-            self.report.lose("REFUSAL_TO_TEXT", place)
-            return {"type": "text", "text": content.text}
-        return super().content_part(content, place)
 
     def _thinking(self, content: ReasoningContentClass, place: int | None) -> Object | None:
         origin = content.origin

@@ -52,7 +52,7 @@ from cannery.messages.residue import Residue
 from cannery.roles.vocabularies import VOCABULARIES
 from cannery.wire.bodies import Object, is_named, kind_of, opened, read_listed
 from cannery.wire.markers import ERROR_PREFIX, read_error_flag
-from cannery.wire.media import data_url_patch, is_broken, sniff, split_data_url
+from cannery.wire.media import data_url_patch, is_broken, read_url, sniff, split_data_url
 from cannery.wire.places import Path, Places, path_text
 from cannery.wire.residues import nested, set_again, take_usual
 from cannery.wire.wire_roles import read_role
@@ -477,12 +477,8 @@ def _read_image(part: Object, _: Path, __: bool) -> _Part:  # noqa: FBT001
     spelling: Object | None = None
     if is_named(url):
         del part["image_url"]
-        inline = split_data_url(url)
-        if inline is None:
-            held = new_image(new_location("url", url), "")
-        else:
-            held = new_image(inline[1], inline[0])
-            spelling = data_url_patch(url, *inline)
+        payload, mime_type, spelling = read_url(url)
+        held = new_image(payload, mime_type)
     elif is_named(identifier):
         held = new_image(new_location("file", part.pop("file_id")), "")
     else:

@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import msgspec
-
 from cannery.families.chat.reading import ChatReader
 from cannery.families.chat.shape import Shape
 from cannery.families.openai.settings import Details, take_usage
 from cannery.messages.absence import absent
 from cannery.messages.canisters import InvocationCanisterClass, text_of
-from cannery.messages.content import Citation, TextualContentClass, new_text
+from cannery.messages.content import Citation, TextualContentClass
 from cannery.messages.conversation import Conversation
 from cannery.messages.json_text import decode_json, write_json
 from cannery.messages.requests import FinishReason, Response, Usage, new_response
 from cannery.messages.residue import Residue
 from cannery.wire.answers import answer_pieces, call_stem, refuse_error
 from cannery.wire.bodies import Fields, Object, decode, is_named, read_fields
+from cannery.wire.citations import cited
 from cannery.wire.contract import Piece
 from cannery.wire.controls import integer, text
 from cannery.wire.endings import report_ending
@@ -148,10 +147,8 @@ def _cite(reader: ChatReader, annotations: Any) -> None:
     for index, canister in enumerate(reader.canisters):
         is_said = type(canister) is not InvocationCanisterClass and type(canister.held) is str
         if is_said and canister.held:
-            citations = tuple(read_citation(reader.dialect, item) for item in annotations)
-            held = new_text(canister.held, "text/plain", citations)
-            fields = {"held": held, "_memo": None}
-            reader.canisters[index] = msgspec.structs.replace(canister, **fields)
+            citations = (read_citation(reader.dialect, item) for item in annotations)
+            reader.canisters[index] = cited(canister, citations)
             return
 
 

@@ -40,3 +40,8 @@ def recalled(message: Object, patch: str | None) -> Object:
     restored: Object = recall(message, patch)
     said = {key: message[key] for key in _SAYING if message.get(key) and not restored.get(key)}
     return {**restored, **said} if said else restored
+
+
+def say_more(message: Object, field: str, text: str) -> None:
+    """Add to a field that has room for one text."""
+    message[field] = f"{message[field]}\n\n{text}" if field in message else text

@@ -43,7 +43,7 @@ from cannery.messages.residue import Residue
 from cannery.roles.vocabularies import VOCABULARIES
 from cannery.wire.bodies import Object, decoded, is_named
 from cannery.wire.markers import FLAG, flag_error, read_error_flag
-from cannery.wire.media import data_url_patch, split_data_url
+from cannery.wire.media import data_url_patch, read_url, split_data_url
 from cannery.wire.places import Path, path_text
 from cannery.wire.residues import nested, set_again
 from cannery.wire.wire_roles import read_role
@@ -226,17 +226,14 @@ class ChatReader(MediaOfResults):
         url = holder.get("url")
         if type(url) is not str:
             url = self.text(url, f"{path_text(path)}.image_url.url")
-        inline = split_data_url(url)
-        if inline is None and not is_named(url):
+        if not is_named(url):
             return None
-        spelling = None if inline is None else data_url_patch(url, *inline)
+        payload, mime_type, spelling = read_url(url)
         del part["image_url"], part["type"], holder["url"]
         patch = nested(part, {"image_url": nested(holder, {"url": spelling})})
         if holder is not image:
             patch = {**(patch or {}), "h": {"image_url": "url"}}
-        if inline is None:
-            return new_image(Location("url", url), ""), patch
-        return new_image(inline[1], inline[0]), patch
+        return new_image(payload, mime_type), patch
 
     def _audio(self, part: Object, path: Path) -> Held:
         place = path_text(path)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any, ClassVar, assert_never
 
-from cannery.families.chat.fields import EMPTY, field_of_form, recalled
+from cannery.families.chat.fields import EMPTY, field_of_form, recalled, say_more
 from cannery.families.openai.shared import detail_place, image_detail
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
@@ -235,9 +235,12 @@ class ChatWriter:
             case VideoContentClass():
                 self.report.lose("MEDIA_DROPPED", place, "Chat Completions takes no video")
             case ReasoningContentClass():
-                self.report.lose("REASONING_DROPPED", place)
+                return self._thinking(content, place)
             case RefusalContentClass():
-                return {"type": "refusal", "refusal": content.text}
+                if self.speaks_beside or self.is_same:
+                    return {"type": "refusal", "refusal": content.text}
+                self.report.lose("REFUSAL_TO_TEXT", place)
+                return {"type": "text", "text": content.text}
             case DataContentClass():
                 return {"type": "text", "text": content.json}
             case OpaqueContentClass():
@@ -247,6 +250,11 @@ class ChatWriter:
                 return {"type": "text", "text": "".join(self._texts(content.parts))}
             case _:
                 assert_never(content)
+        return None
+
+    def _thinking(self, _: ReasoningContentClass, place: int | None) -> Object | None:
+        """The part of a thought, where there is one."""
+        self.report.lose("REASONING_DROPPED", place)
         return None
 
     def _report_citations(self, content: TextualContentClass, place: int | None) -> None:
@@ -550,11 +558,11 @@ class ChatWriter:
         self, held: ReasoningContentClass, message: Object, field: str | None, piece: Piece
     ) -> None:
         if field is not None:
-            _say_more(message, field, held.shown)
+            say_more(message, field, held.shown)
             return
         report_residue(piece.canister, self.report, piece.place)
         if self.report.takes_reasoning and held.shown:
-            _say_more(message, "reasoning_content", held.shown)
+            say_more(message, "reasoning_content", held.shown)
         else:
             self.report.lose("REASONING_DROPPED", piece.place)
         if held.signature is not None or held.encrypted is not None:
@@ -581,11 +589,6 @@ def _is_bare_text(parts: list[Object]) -> bool:
         return False
     part = parts[0]
     return len(part) == 2 and part.get("type") == "text" and "text" in part
-
-
-def _say_more(message: Object, field: str, text: str) -> None:
-    """Add to a field that has room for one text."""
-    message[field] = f"{message[field]}\n\n{text}" if field in message else text
 
 
 def as_list(content: Any) -> list[Object]:

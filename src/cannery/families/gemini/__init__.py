@@ -1,1 +1,1 @@
-"""What Google's two dialects share: models, errors, headers."""
+"""What Google's two dialects share: models, errors, headers, and what both read, write and count alike."""

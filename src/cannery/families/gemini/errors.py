@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cannery.errors import DialectError
-from cannery.wire.bodies import Object, encode, read_value
+from cannery.wire.answers import read_nested_error
+from cannery.wire.bodies import Object, encode
 from cannery.wire.contract import WireError
 
 # What the newer dialect calls INVALID_ARGUMENT.
@@ -53,17 +53,10 @@ _STATUS_OF_KIND = {
 
 def read_google_error(dialect: str, status: int, body: bytes) -> WireError:
     """The error that a body tells of, whatever it is."""
-    try:
-        value = read_value(dialect, body)
-    except DialectError:
-        value = None
-    if isinstance(value, list) and value:
-        value = value[0]
-    error = value.get("error") if isinstance(value, dict) else None
-    if isinstance(error, str):
-        return WireError(status, error)
-    if not isinstance(error, dict):
-        return WireError(status, body[:500].decode("utf-8", "replace").strip() or f"HTTP {status}")
+    return read_nested_error(dialect, status, body, _read)
+
+
+def _read(status: int, error: Object, _: Object) -> WireError:
     message, kind, code = facts_of(error)
     return WireError(status, message or f"HTTP {status}", kind, code)
 

@@ -28,8 +28,8 @@ from cannery.messages.content import (
     VideoContentClass,
 )
 from cannery.messages.payload import Location
-from cannery.wire.arguments import FREEFORM_INPUT, object_input, wrapped_input
 from cannery.wire.bodies import Object
+from cannery.wire.contents import CallWriter
 from cannery.wire.contract import Piece
 from cannery.wire.foreign import report_residue, says_only_text
 from cannery.wire.losses import Report
@@ -50,7 +50,7 @@ from cannery.wire.turns import MODEL, SIDES, SUPERVISOR, turns
 _Said = tuple[list[str], list[Any]]
 
 
-class OllamaWriter:
+class OllamaWriter(CallWriter):
     """Writes messages; ``is_same`` if they were read from the same dialect."""
 
     def __init__(
@@ -297,26 +297,13 @@ class OllamaWriter:
     def _call(self, piece: Piece) -> Object:
         canister: Any = piece.canister
         self._called[canister.identifier] = canister.name
-        function = {"name": canister.name, "arguments": self._arguments(piece)}
+        function = {"name": canister.name, "arguments": self.arguments(canister, piece.place)}
         ours: Object = {"id": canister.identifier, "function": function}
         residue = canister.residue
         if residue is not None and residue.dialect != self.dialect:
             report_residue(canister, self.report, piece.place)
             residue = None
         return ours if residue is None else recall(ours, residue.part)
-
-    def _arguments(self, piece: Piece) -> Any:
-        canister: Any = piece.canister
-        text = canister.held
-        if canister.is_freeform:
-            self.report.lose("FREEFORM_WRAPPED", piece.place)
-            return {FREEFORM_INPUT: text}
-        found = object_input(text)
-        if found is None:
-            if not self.is_same:
-                self.report.lose("ARGUMENTS_WRAPPED", piece.place)
-            return wrapped_input(text)
-        return found
 
 
 def joined(texts: list[str]) -> str:

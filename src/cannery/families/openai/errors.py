@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from cannery.errors import DialectError
 from cannery.messages.events import Failure
-from cannery.wire.bodies import encode, read_value
+from cannery.wire.answers import read_nested_error
+from cannery.wire.bodies import Object, encode
 from cannery.wire.contract import WireError
 
 _KINDS = {
@@ -65,23 +65,14 @@ _CLIENT_ERRORS = ("image_", "invalid_", "empty_image")
 
 def read_openai_error(dialect: str, status: int, body: bytes) -> WireError:
     """The error that a body tells of, whatever it is."""
-    try:
-        value = read_value(dialect, body)
-    except DialectError:
-        value = None
-    error = value.get("error") if isinstance(value, dict) else None
-    if isinstance(error, str):
-        return WireError(status, error)
-    if not isinstance(error, dict):
-        return WireError(status, body[:500].decode("utf-8", "replace").strip() or f"HTTP {status}")
-    return WireError(
-        status,
-        str(error.get("message") or f"HTTP {status}"),
-        *(
-            str(error[key]) if error.get(key) is not None else None
-            for key in ("type", "code", "param")
-        ),
+    return read_nested_error(dialect, status, body, _read)
+
+
+def _read(status: int, error: Object, _: Object) -> WireError:
+    facts = (
+        str(error[key]) if error.get(key) is not None else None for key in ("type", "code", "param")
     )
+    return WireError(status, str(error.get("message") or f"HTTP {status}"), *facts)
 
 
 def read_openai_failure(dialect: str, error: dict[str, Any] | str, raw: str) -> Failure:

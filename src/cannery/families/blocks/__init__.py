@@ -1,0 +1,1 @@
+"""Dialects whose messages are lists of content blocks: Anthropic Messages and Bedrock Converse."""

@@ -1,0 +1,124 @@
+"""Writing contents as the parts of a message: what dialects share that send lists of parts.
+
+For the same dialect nothing is judged; for another one a part that the server would refuse is left out with a loss.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, assert_never
+
+from cannery.messages.canisters import InvocationCanisterClass
+from cannery.messages.content import (
+    AnyContent,
+    AudioContentClass,
+    BinaryContentStruct,
+    DataContentClass,
+    FileContentClass,
+    ImageContentClass,
+    OpaqueContentClass,
+    PartsContentClass,
+    ReasoningContentClass,
+    RefusalContentClass,
+    TextualContentClass,
+    VideoContentClass,
+)
+from cannery.messages.json_text import decode_json
+from cannery.wire.arguments import FREEFORM_INPUT, object_input, object_text, wrapped_input
+from cannery.wire.bodies import Object
+from cannery.wire.losses import Place, Report
+from cannery.wire.media import NOT_BASE64, is_broken
+
+Medium = ImageContentClass | AudioContentClass | VideoContentClass
+
+
+class CallWriter:
+    """Writes the arguments of calls where they have to be an object; ``is_same`` when they come from this dialect."""
+
+    report: Report
+    is_same: bool
+
+    def arguments(self, canister: InvocationCanisterClass, place: Place) -> Any:
+        """The object that holds the arguments of a call, ready to be encoded."""
+        held = canister.held
+        if canister.is_freeform:
+            self.report.lose("FREEFORM_WRAPPED", place)
+            return {FREEFORM_INPUT: held}
+        found = object_text(held)
+        if found is None:
+            found = object_input(held)
+        if found is not None:
+            return found
+        if not self.is_same:
+            self.report.lose("ARGUMENTS_WRAPPED", place)
+        return wrapped_input(held)
+
+
+class ContentWriter(CallWriter, ABC):
+    """Writes contents."""
+
+    dialect: ClassVar[str]
+
+    @abstractmethod
+    def text_block(self, text: str) -> Object:
+        """The part of a text."""
+
+    @abstractmethod
+    def _text(self, content: TextualContentClass, place: Place) -> list[Any]:
+        """The parts of a text that may be cited."""
+
+    @abstractmethod
+    def _media(self, content: Medium, place: Place) -> list[Any]:
+        """The part of an image, of sound or of a film, or none and a loss."""
+
+    @abstractmethod
+    def _file(self, content: FileContentClass, place: Place) -> list[Any]:
+        """The parts of a file, or none and a loss."""
+
+    @abstractmethod
+    def _reasoning(self, content: ReasoningContentClass, place: Place) -> list[Any]:
+        """The parts of a thought, or none and a loss."""
+
+    def content(self, content: AnyContent | str, place: Place) -> list[Any]:
+        """The parts of a content: one, or none and a loss; several for several parts."""
+        if isinstance(content, str):
+            return self.said(content, place)
+        match content:
+            case TextualContentClass():
+                return self._text(content, place)
+            case ReasoningContentClass():
+                return self._reasoning(content, place)
+            case BinaryContentStruct() if not self.is_same and is_broken(content):
+                self.report.lose("MEDIA_DROPPED", place, NOT_BASE64)
+                return []
+            case ImageContentClass() | AudioContentClass() | VideoContentClass():
+                return self._media(content, place)
+            case FileContentClass():
+                return self._file(content, place)
+            case RefusalContentClass():
+                return self._refusal(content, place)
+            case DataContentClass():
+                return self._data(content, place)
+            case OpaqueContentClass():
+                return self._opaque(content, place)
+            case PartsContentClass():
+                return [block for part in content.parts for block in self.content(part, place)]
+            case _:
+                assert_never(content)
+
+    def said(self, text: str, _place: Place) -> list[Any]:
+        """The part of a text, if the server takes it."""
+        return [self.text_block(text)]
+
+    def _refusal(self, content: RefusalContentClass, place: Place) -> list[Any]:
+        self.report.lose("REFUSAL_TO_TEXT", place)
+        return self.said(content.text, place)
+
+    def _data(self, content: DataContentClass, place: Place) -> list[Any]:
+        return self.said(content.json, place)
+
+    def _opaque(self, content: OpaqueContentClass, place: Place) -> list[Any]:
+        if content.dialect == self.dialect:
+            return [decode_json(content.json)]
+        self.report.lose("OPAQUE_DROPPED", place, f"{content.tag!r} of {content.dialect}")
+        return []
