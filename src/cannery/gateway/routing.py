@@ -15,15 +15,16 @@ from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
-from cannery.dialects import dialect_names, find_dialect
+from cannery.dialects import all_dialects, dialect_names, find_dialect
 from cannery.wire.contract import Dialect, Route
 from cannery.wire.service import Service
 
 Headers = Callable[[str], str | None]
 # Most clients speak it, and give no sign of themselves in their headers.
 DEFAULT_DIALECT = "openai_chat"
-# Served from the store, in the dialect whose clients know it.
-CONVERSATIONS, RESPONSES = "/conversations", "openai_responses"
+# Served from the store, in the dialect whose requests name a conversation.
+CONVERSATIONS = "/conversations"
+RESPONSES = next(each.name for each in all_dialects() if each.service.continuing.conversation)
 _CONVERSATION_METHODS = ("DELETE", "GET", "POST")
 _PASSED_METHODS = frozenset({"DELETE", "GET", "PATCH", "POST", "PUT"})
 _VERSION = re.compile(r"(/v\d+(?:(?:alpha|beta)\d*)?)+(?=/)")

@@ -22,6 +22,7 @@ from msgspec import Struct, field
 from cannery.backends import parse_source
 from cannery.dialects import all_dialects, dialect_names, find_dialect, is_dialect
 from cannery.errors import ConfigurationError, InputError
+from cannery.gateway.routing import DEFAULT_DIALECT
 from cannery.gateway.toml_lines import Place, find_lines, line_of
 from cannery.hosting import WAYS
 from cannery.roles.mappings import RoleMappings
@@ -180,7 +181,7 @@ class Row(Struct, forbid_unknown_fields=True, frozen=True):
 
     name: str
     url: str
-    dialect: str | tuple[str, ...] = "openai_chat"
+    dialect: str | tuple[str, ...] = DEFAULT_DIALECT
     key_variable: str | tuple[str, ...] | None = None
     auth: str | None = None
     models: tuple[str, ...] = ("*",)

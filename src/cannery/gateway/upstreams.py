@@ -15,12 +15,14 @@ from urllib.parse import quote, urlsplit
 import msgspec
 from msgspec import Raw, Struct
 
-from cannery.dialects import find_dialect
+from cannery.dialects import all_dialects, find_dialect
 from cannery.errors import NotFoundError
+from cannery.gateway.routing import vendor_of
 from cannery.gateway.settings import Row, Settings
 from cannery.gateway.signing import SIGV4, Signer
 from cannery.wire.bodies import encode
 from cannery.wire.contract import Dialect, Rules
+from cannery.wire.service import Host
 
 ECHO = "echo"
 _VERSION = re.compile(r"^/v\d+(?:(?:alpha|beta)\d*)?(?=/)")
@@ -28,47 +30,26 @@ _ENDS_IN_VERSION = re.compile(r"/v\d+(?:(?:alpha|beta)\d*)?$")
 _MOST_KEPT = 10_000
 _split = msgspec.json.Decoder(dict[str, Raw]).decode
 
-# What an environment variable alone makes available: rows of configuration, so that they name dialects.
-DEFAULT_ROWS = (
-    Row(
-        "openai",
-        "https://api.openai.com/v1",
-        ("openai_chat", "openai_responses"),
-        "OPENAI_API_KEY",
-        models=("gpt-*", "chatgpt-*", "codex-*", "o1*", "o3*", "o4*"),
-    ),
-    Row(
-        "anthropic",
-        "https://api.anthropic.com",
-        "anthropic_messages",
-        "ANTHROPIC_API_KEY",
-        models=("claude-*",),
-    ),
-    Row(
-        "gemini",
-        "https://generativelanguage.googleapis.com",
-        "gemini_generate",
-        "GEMINI_API_KEY",
-        models=("gemini-*", "gemma-*"),
-    ),
-    Row(
-        "mistral",
-        "https://api.mistral.ai",
-        "mistral_chat",
-        "MISTRAL_API_KEY",
-        models=(
-            *("mistral-*", "ministral-*", "magistral-*", "codestral-*", "devstral-*", "pixtral-*"),
-            *("open-mistral-*", "open-mixtral-*", "voxtral-*"),
-        ),
-    ),
-    Row(
-        "cohere",
-        "https://api.cohere.com",
-        "cohere_chat",
-        ("CO_API_KEY", "COHERE_API_KEY"),
-        models=("command-*", "c4ai-*", "north-*"),
-    ),
-)
+
+def _default_rows() -> tuple[Row, ...]:
+    """What an environment variable alone makes available: a row for each host, with all dialects that it serves."""
+    hosts: dict[Host, list[Dialect]] = {}
+    for dialect in all_dialects():
+        if dialect.service.host is not None:
+            hosts.setdefault(dialect.service.host, []).append(dialect)
+    return tuple(
+        Row(
+            vendor_of(dialects[0]),
+            host.url,
+            tuple(dialect.name for dialect in dialects),
+            host.key_variables,
+            models=host.models,
+        )
+        for host, dialects in hosts.items()
+    )
+
+
+DEFAULT_ROWS = _default_rows()
 
 
 class UnknownModelError(NotFoundError):

@@ -105,6 +105,14 @@ class Models(Struct, frozen=True, gc=False):
     show: Callable[[str, str], dict[str, Any]] | None = None
 
 
+class Host(Struct, frozen=True, gc=False):
+    """Where a provider serves its dialects itself: the base URL, variables that hold a key, names of its models."""
+
+    url: str
+    key_variables: tuple[str, ...]
+    models: tuple[str, ...]
+
+
 def count_reply(tokens: int) -> dict[str, Any]:
     """A count of input tokens as most services say it."""
     return {"input_tokens": tokens}
@@ -141,6 +149,8 @@ class Continuing(Struct, frozen=True, gc=False):
 class Service(Struct, frozen=True, gc=False):
     """All of it, and the names that telemetry has for it."""
 
+    # None where there is no such place, or more than one.
+    host: Host | None = None
     headers: Headers = Headers()
     replies: Replies = Replies()
     streams: Streams = Streams()

@@ -37,6 +37,7 @@ from cannery.wire.residues import own_residue, recall_settings
 from cannery.wire.service import (
     Continuing,
     Headers,
+    Host,
     Models,
     Replies,
     Service,
@@ -91,6 +92,7 @@ def _list_models(listed: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 SERVICE = Service(
+    host=Host("https://api.anthropic.com", ("ANTHROPIC_API_KEY",), ("claude-*",)),
     headers=Headers(
         key="x-api-key",
         always={"anthropic-version": "2023-06-01"},

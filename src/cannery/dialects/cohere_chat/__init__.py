@@ -28,7 +28,7 @@ from cannery.dialects.cohere_chat.streams import CohereStreamReader, CohereStrea
 from cannery.dialects.cohere_chat.writing import write_request
 from cannery.wire.aliasing import aliased
 from cannery.wire.contract import Dialect, Route, Rules
-from cannery.wire.service import Headers, Models, Replies, Service, Streams, TokenFields
+from cannery.wire.service import Headers, Host, Models, Replies, Service, Streams, TokenFields
 from cannery.wire.signs import (
     Evidence,
     Sign,
@@ -92,6 +92,11 @@ DIALECT = Dialect(
     tool_paths={"strict": f"$.{STRICT}"},
     short_names=("cohere",),
     service=Service(
+        host=Host(
+            "https://api.cohere.com",
+            ("CO_API_KEY", "COHERE_API_KEY"),
+            ("command-*", "c4ai-*", "north-*"),
+        ),
         headers=Headers(returned=("x-debug-trace-id", "x-trial-endpoint-*"), agents=("cohere",)),
         replies=Replies(
             "",

@@ -23,7 +23,7 @@ from cannery.dialects.gemini_generate.stream_writing import GeminiStreamWriter
 from cannery.dialects.gemini_generate.writing import MessageWriter
 from cannery.families.gemini.errors import read_google_error, write_google_error
 from cannery.families.gemini.models import RULES, needs_signatures, rules_for
-from cannery.families.gemini.service import HEADERS
+from cannery.families.gemini.service import HEADERS, HOST
 from cannery.messages.requests import Request
 from cannery.roles.vocabularies import GEMINI
 from cannery.wire.aliasing import aliased
@@ -70,6 +70,7 @@ def _describe_model(name: str, _: str) -> Object:
 
 
 SERVICE = Service(
+    host=HOST,
     headers=HEADERS,
     replies=Replies(
         "",

@@ -31,7 +31,7 @@ from cannery.dialects.gemini_interactions.stream_writing import InteractionsStre
 from cannery.dialects.gemini_interactions.writing import write_request
 from cannery.families.gemini.errors import read_google_error
 from cannery.families.gemini.models import rules_of_steps
-from cannery.families.gemini.service import HEADERS
+from cannery.families.gemini.service import HEADERS, HOST
 from cannery.roles.vocabularies import GEMINI
 from cannery.wire.aliasing import aliased
 from cannery.wire.contract import Dialect, Route
@@ -79,6 +79,7 @@ DIALECT = Dialect(
     vocabulary=GEMINI,
     needs_roles=False,
     service=Service(
+        host=HOST,
         headers=HEADERS,
         replies=Replies(
             "v1_",

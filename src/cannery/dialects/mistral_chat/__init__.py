@@ -24,7 +24,7 @@ from cannery.families.chat.answers import response_reader, response_writer
 from cannery.families.chat.tools import TOOL_PATHS
 from cannery.wire.aliasing import aliased
 from cannery.wire.contract import Dialect, Route, Rules
-from cannery.wire.service import Headers, Replies, Service, Streams
+from cannery.wire.service import Headers, Host, Replies, Service, Streams
 from cannery.wire.signs import (
     Evidence,
     Sign,
@@ -83,6 +83,14 @@ DIALECT = Dialect(
     tool_paths=TOOL_PATHS,
     short_names=("mistral",),
     service=Service(
+        host=Host(
+            "https://api.mistral.ai",
+            ("MISTRAL_API_KEY",),
+            (
+                *("mistral-*", "ministral-*", "magistral-*", "codestral-*", "devstral-*"),
+                *("pixtral-*", "open-mistral-*", "open-mixtral-*", "voxtral-*"),
+            ),
+        ),
         headers=Headers(
             returned=("mistral-correlation-id", "x-ratelimit-*"),
             agents=("mistral-client", "mistralai"),

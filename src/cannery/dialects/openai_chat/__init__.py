@@ -26,7 +26,7 @@ from cannery.families.chat.stream_reading import ChatStreamReader
 from cannery.families.chat.stream_writing import ChatStreamWriter
 from cannery.families.chat.tools import TOOL_PATHS
 from cannery.families.chat.writing import ChatWriter
-from cannery.families.openai.service import HEADERS, PASSED
+from cannery.families.openai.service import HEADERS, HOST, PASSED
 from cannery.families.openai.shared import shared_settings
 from cannery.messages.absence import absent
 from cannery.messages.requests import Request
@@ -83,6 +83,7 @@ DIALECT = Dialect(
     tool_paths=TOOL_PATHS,
     short_names=("openai", "chat", "gpt"),
     service=Service(
+        host=HOST,
         headers=HEADERS,
         replies=Replies("chatcmpl-", ("choices",), has_own_fields=True),
         streams=Streams(endings=(b"data: [DONE]", b"data:[DONE]"), tells_usage=False),

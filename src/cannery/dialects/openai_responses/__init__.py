@@ -26,7 +26,7 @@ from cannery.dialects.openai_responses.stream_reading import ResponsesStreamRead
 from cannery.dialects.openai_responses.stream_writing import ResponsesStreamWriter
 from cannery.dialects.openai_responses.writing import ItemWriter
 from cannery.families.openai.errors import read_openai_error, write_openai_error
-from cannery.families.openai.service import HEADERS, PASSED
+from cannery.families.openai.service import HEADERS, HOST, PASSED
 from cannery.families.openai.shared import shared_settings
 from cannery.messages.canisters import SupervisorCanisterClass, text_of
 from cannery.messages.requests import Request
@@ -129,6 +129,7 @@ DIALECT = Dialect(
     needs_roles=False,
     short_names=("responses",),
     service=Service(
+        host=HOST,
         headers=HEADERS,
         replies=Replies(
             "resp_",

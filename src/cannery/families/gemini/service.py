@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from cannery.wire.service import Headers
+from cannery.wire.service import Headers, Host
+
+HOST = Host(
+    "https://generativelanguage.googleapis.com", ("GEMINI_API_KEY",), ("gemini-*", "gemma-*")
+)
 
 HEADERS = Headers(
     key="x-goog-api-key",

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from cannery.wire.service import Headers
+from cannery.wire.service import Headers, Host
+
+HOST = Host(
+    "https://api.openai.com/v1",
+    ("OPENAI_API_KEY",),
+    ("gpt-*", "chatgpt-*", "codex-*", "o1*", "o3*", "o4*"),
+)
 
 HEADERS = Headers(
     forwarded=("openai-beta", "openai-organization", "openai-project"),
