@@ -40,6 +40,7 @@ _WRITERS = (
     "bash",
     "run_shell_command",
     "write_to_file",
+    "run_commands",
 )
 _SECONDS = 150
 
@@ -121,6 +122,7 @@ def _arguments(tool: Json, folder: Path, file: str, content: str) -> Json:
         "content": content,
         "command": shell,
         "cmd": shell,
+        "commands": [shell],
         "description": "Write a file",
         **dict.fromkeys(("file_path", "filePath", "path", "absolutePath"), str(folder / file)),
     }
@@ -258,6 +260,22 @@ def _pi(url: str, home: Path) -> dict[str, str]:
     return {}
 
 
+def _cline(url: str, home: Path) -> dict[str, str]:
+    (home / ".cline" / "data" / "settings").mkdir(parents=True)
+    settings = {"provider": "openai-compatible", "apiKey": "any", "model": "gpt-5"}
+    settings["baseUrl"] = f"{url}/v1"
+    provider = {
+        "settings": settings,
+        "updatedAt": "2026-01-01T00:00:00.000Z",
+        "tokenSource": "manual",
+    }
+    known = {"version": 1, "lastUsedProvider": "openai-compatible", "modes": {}}
+    providers = {**known, "providers": {"openai-compatible": provider}}
+    path = home / ".cline" / "data" / "settings" / "providers.json"
+    path.write_text(json.dumps(providers))
+    return {"CLINE_NO_AUTO_UPDATE": "1"}
+
+
 def _llm(url: str, home: Path) -> dict[str, str]:
     row = f"- model_id: gw\n  model_name: gpt-5\n  api_base: {url}/v1\n"
     (home / "extra-openai-models.yaml").write_text(row)
@@ -348,6 +366,8 @@ AGENTS = (
             ("-p", "-c", "--provider", "cannery", "--model", "gpt-5-mini", THANKS),
         ),
     ),
+    # It resumes a session in a terminal only (3.0.65, --id).
+    Agent("cline", "cline", _cline, (("--json", "-P", "openai-compatible", "-m", "gpt-5", ONE),)),
     Agent("llm", "llm", _llm, (("-m", "gw", ONE), ("-c", TWO), ("-c", THANKS)), is_python=True),
     Agent(
         "aider",
@@ -446,6 +466,7 @@ def run(agent: Agent, binary: Path, dialect: str, folder: Path) -> tuple[int, di
     with open_store(str(folder / "store")) as store:
         for one in store.list(kinds=None):
             name = one.kind or ("fork" if one.parent else "main")
+            name += " without a parent" if one.kind and not one.parent else ""
             kinds[name] = kinds.get(name, 0) + 1
     return answered, kinds, problem
 

@@ -786,7 +786,7 @@ def aider() -> Recording:
         restored += [user(f"{prompt}  \n"), answer(f"\n{said}\n\n")]
         if turn < 3:
             recording.ask(
-                [user(f"USER: {prompt}\n\nASSISTANT: {said}\n\n# Diffs:\n+alpha {turn}")],
+                [user(f"\nUSER: {prompt}\n\nASSISTANT: {said}\n\n# Diffs:\n+alpha {turn}")],
                 answer(f"feat: add file {turn}"),
                 system=[
                     "You are an expert software engineer that generates concise, one-line Git commit messages."
@@ -796,6 +796,7 @@ def aider() -> Recording:
             )
     recording.expected["conversations"]["side"] = 2
     recording.expected["said_in"] = "contains"
+    recording.expected["has_linked_sides"] = True
     return recording.expect(
         "main", ONE, "Done: wrote one.txt.", TWO, "Done: wrote two.txt.", THANKS, "Hello."
     )

@@ -260,7 +260,7 @@ def _places(said: list[tuple[str, str]], wanted: str, expected: dict[str, Any]) 
         and (
             text.strip().strip('"') == wanted
             or (role == "user" and text.endswith(f"\n{wanted}"))
-            or (is_loose and wanted in text and not text.startswith("USER:"))
+            or (is_loose and wanted in text and not text.lstrip().startswith("USER:"))
         )
     ]
 
@@ -285,6 +285,8 @@ def _check_others(found: Kept, expected: dict[str, Any]) -> None:
     assert len(agents) == expected["conversations"]["subagent"]
     assert all(kinds[one] == "subagent" and found.ancestors(one) for one in agents)
     assert not {kinds[one] for one in sides} & {"", "subagent", "compaction"}
+    if expected.get("has_linked_sides"):
+        assert all(not mains.isdisjoint(found.ancestors(one)) for one in sides)
     compacted = [one for one in mains if kinds[one] == "compaction"]
     assert len(compacted) == expected.get("compactions", 0)
     # Nothing else was kept: no second copy, under whatever id.

@@ -80,7 +80,8 @@ class Sign(Struct, frozen=True):
     """How a request beside a conversation is known: everything that is given must be so.
 
     ``system`` stands in the instructions, ``user`` at the beginning of the last thing that the user says, ``asks`` at
-    the beginning of any of them, ``field`` has a value; ``is_bare``: no tools are offered.
+    the beginning of any of them, ``field`` has a value; ``is_bare``: no tools are offered. ``quoted`` finds in what the
+    user says what the model said in the conversation that the request is about, where no session tells it.
     """
 
     kind: str
@@ -89,12 +90,14 @@ class Sign(Struct, frozen=True):
     asks: str = ""
     field: tuple[Field, str] | None = None
     is_bare: bool = False
+    quoted: re.Pattern[str] | None = None
 
 
 class Identity(Struct, frozen=True):
     """Which program a call is from, which session it belongs to, and what it is to that.
 
-    ``session`` tells conversations apart and holds the kind; ``parent`` is the session that it belongs to.
+    ``session`` tells conversations apart and holds the kind; ``parent`` is the session that it belongs to, or
+    ``quoted`` what the model said there.
     """
 
     client: str = ""
@@ -103,6 +106,7 @@ class Identity(Struct, frozen=True):
     kind: str = ""
     parent: str = ""
     is_compacted: bool = False
+    quoted: str = ""
 
     @property
     def is_side(self) -> bool:
@@ -132,14 +136,17 @@ def identify(header: Header, request: Request, body: bytes = b"") -> Identity:
     last = range(max(first, len(history) - _LAST_HEADS), len(history))
     looked_at = [history[at] for at in (*range(first), *last)]
     asked = _heads(looked_at, Role.User)
-    side = _side(header, request, body, _heads(looked_at, Role.Supervisor), asked)
-    if side:
-        parent, name, kind = name, f"{name}#{side}", side
+    sign = _side(header, request, body, _heads(looked_at, Role.Supervisor), asked)
+    quoted = ""
+    if sign is not None:
+        parent, name, kind = name, f"{name}#{sign.kind}", sign.kind
+        quoted = _quoted(sign, looked_at)
     window = _first(client.window, header, body).rpartition(":")[2]
     is_compacted = (window.isdecimal() and int(window) > 0) or any(
         head.startswith(SUMMARIES) for head in asked
     )
-    return Identity(client.name, version, name, kind, parent, not side and is_compacted)
+    is_compacted = sign is None and is_compacted
+    return Identity(client.name, version, name, kind, parent, is_compacted, quoted)
 
 
 def without_billing(request: Request, places: Places) -> Request:
@@ -222,8 +229,8 @@ def _member(text: str, name: str) -> str:
 
 def _side(
     header: Header, request: Request, body: bytes, instructed: list[str], asked: list[str]
-) -> str:
-    """The kind of a request beside a conversation; "" if it is none."""
+) -> Sign | None:
+    """How a request beside a conversation is known; None if it is none."""
     system = "\n".join(instructed)
     for sign in SIGNS:
         if sign.is_bare and request.tools:
@@ -236,8 +243,20 @@ def _side(
             continue
         if sign.asks and not any(one.startswith(sign.asks) for one in asked):
             continue
-        return sign.kind
-    return ""
+        return sign
+    return None
+
+
+def _quoted(sign: Sign, canisters: Sequence[Any]) -> str:
+    """What the model said in the conversation that a request is about, as far as the request repeats it."""
+    said = next((one for one in reversed(canisters) if one.role is Role.User), None)
+    if sign.quoted is None or said is None:
+        return ""
+    try:
+        match = sign.quoted.match(str(said.text))
+    except CanneryError:
+        return ""
+    return match[1].strip() if match else ""
 
 
 def _heads(canisters: Sequence[AnyCanister], role: Role) -> list[str]:
@@ -320,7 +339,12 @@ SIGNS = (
     Sign("summary", system="You are the component that summarizes internal chat history"),
     Sign("memory", system="You are now acting as the managed memory extraction subagent"),
     # aider
-    Sign("commit", system="generates concise, one-line Git commit messages", is_bare=True),
+    Sign(
+        "commit",
+        system="generates concise, one-line Git commit messages",
+        is_bare=True,
+        quoted=re.compile(r"(?s:.*)^ASSISTANT: ((?s:.*?))\n\n# Diffs:$", re.MULTILINE),
+    ),
     Sign("summary", system="*Briefly* summarize this partial conversation", is_bare=True),
     # Open WebUI
     Sign(TITLE, user="### Task:\nGenerate a concise, 3-5 word title", is_bare=True),

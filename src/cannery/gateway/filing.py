@@ -13,19 +13,20 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from cannery.errors import CanneryError, ConflictError, ConversationNotFoundError, StorageError
-from cannery.gateway.clients import SUBAGENT, TITLE, title_in
+from cannery.gateway.clients import SUBAGENT, TITLE, Identity, title_in
 from cannery.gateway.entries import Entry
-from cannery.gateway.ledger import Digest, Plan
+from cannery.gateway.ledger import Digest, Plan, Spot
 from cannery.messages import (
     AnyCanister,
     AssistantCanisterClass,
     Conversation,
     InvocationCanisterClass,
     UserCanisterClass,
+    assistant,
     conversation_digest,
 )
 from cannery.storage import Filed, Filing, Link, Match, Recognised, Store, Summary, Turn
-from cannery.storage.history import SpokenChain
+from cannery.storage.history import SpokenChain, own_of
 from cannery.storage.recognition import Spoken, recognise
 from cannery.storage.settings import encode_settings, encode_tools
 from cannery.titles import title_of, typed_text
@@ -153,10 +154,10 @@ class Filer:
         link = Link(identity.kind, identity.client, identity.version)
         if plan.kind == "repeat":
             return msgspec.structs.replace(link, kind=REPEAT)
-        parent = self._latest(identity.parent) if plan.kind == "new" and identity.parent else None
+        parent = self._parent(identity) if plan.kind == "new" else None
         if parent is None:
             return link
-        link = msgspec.structs.replace(link, parent=parent.identifier, began_at=parent.count)
+        link = msgspec.structs.replace(link, parent=parent.identifier, began_at=parent.position)
         if identity.kind != SUBAGENT:
             return link
         begun = self._call_of(parent, entry.history())
@@ -166,19 +167,32 @@ class Filer:
             else msgspec.structs.replace(link, began_at=begun[0], call=begun[1])
         )
 
+    def _parent(self, identity: Identity) -> Spot | None:
+        """Where the session that a request names ends, or the model said what the request repeats."""
+        if identity.parent:
+            found = self._latest(identity.parent)
+            return None if found is None else Spot(found.identifier, found.count)
+        if not identity.quoted:
+            return None
+        own = own_of(assistant(identity.quoted), self.store.digest_key(self.store.own_scope)).digest
+        held = self.store.backend.catalogue.holders(self.store.own_scope, [own] if own else [])
+        # What several conversations hold tells nothing.
+        is_clear = len({one.identifier for one in held}) == 1
+        return Spot(held[0].identifier, held[0].position + 1) if is_clear else None
+
     def _latest(self, session: str, kind: str | None = None) -> Summary | None:
         """The conversation of a session that changed last."""
         if kind is not None:
             return next(iter(self.store.list(session=session, kinds=(kind,), limit=1)), None)
         return next(iter(self.store.list(session=session, limit=1)), None)
 
-    def _call_of(self, parent: Summary, history: Sequence[AnyCanister]) -> tuple[int, str] | None:
+    def _call_of(self, parent: Spot, history: Sequence[AnyCanister]) -> tuple[int, str] | None:
         """The call that gave a sub-agent its task: its position and id."""
         tasks = [
             typed_text(one.text).strip() for one in history if isinstance(one, UserCanisterClass)
         ]
         task = next(filter(None, tasks), "")
-        start = max(parent.count - _LAST_CALLS, 0)
+        start = max(parent.position - _LAST_CALLS, 0)
         said = self.store.handle(parent.identifier).read(start).canisters
         for at in range(len(said) - 1, -1, -1):
             one = said[at]
@@ -279,7 +293,7 @@ def _is_first(entry: Entry, plan: Plan) -> bool:
 
 def _needs_more(entry: Entry) -> bool:
     """Whether what an exchange belongs to may be filed in the same batch."""
-    return bool(entry.identity.parent) or entry.is_guess
+    return bool(entry.identity.parent or entry.identity.quoted) or entry.is_guess
 
 
 def _turn(entry: Entry, plan: Plan) -> Turn:
