@@ -7,6 +7,7 @@ bodies of every dialect. ``../shared/sessions/README.md`` tells which programs m
 from __future__ import annotations
 
 import copy
+import json
 import random
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -57,6 +58,44 @@ def _texts(body: Item) -> Iterator[tuple[Any, Any]]:
                 yield message, "content"
             else:
                 yield from ((part, "text") for part in content if "text" in part)
+
+
+def tagged(session: Session, tag: str) -> Session:
+    """A recording in which people ask something of their own, so that it may share a key with others."""
+    changed = copy.deepcopy(session)
+    said = {text.strip('"') for one in changed["expected"]["sessions"] for text in one["said"]}
+    answers = json.dumps(
+        [
+            [message for message in _history(one["body"]) if message.get("role") != "user"]
+            + [one["reply"]]
+            for one in _asked(changed)
+        ]
+    )
+    # What a model says too, and words that stand in others, are left as they are.
+    said = {text for text in said if json.dumps(text)[1:-1] not in answers and len(text) > 8}
+    asked: set[str] = set()
+
+    def mark(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: mark(inner) for key, inner in value.items()}
+        if isinstance(value, list):
+            return [mark(inner) for inner in value]
+        for text in said if isinstance(value, str) else ():
+            if text in value:
+                asked.add(text)
+                value = value.replace(text, f"{text} {tag}")
+        return value
+
+    for request in _asked(changed):
+        for message in _history(request["body"]):
+            if message.get("role") == "user":
+                message.update(mark(message))
+    for one in changed["expected"]["sessions"]:
+        one["said"] = [
+            text.replace(bare, f"{bare} {tag}") if (bare := text.strip('"')) in asked else text
+            for text in one["said"]
+        ]
+    return changed
 
 
 # --- what is around ------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import re
 import urllib.parse
 from pathlib import Path
@@ -17,7 +18,7 @@ import pytest
 
 from cannery.gateway.filing import REPEAT
 from cannery.storage import Store, open_store
-from tests.gateway.mutations import mutated
+from tests.gateway.mutations import mutated, tagged
 from tests.gateway.recordings import all_recordings
 from tests.gateway.running import Running
 from tests.gateway.scripted import Scripted, send
@@ -104,10 +105,7 @@ def replay(folder: Path, recorded: list[dict[str, Any]], *, restarts: bool) -> d
     folder.mkdir(exist_ok=True)
     (folder / "keys").write_text("".join(f"{name}: key-{name}\n" for name in names))
     with Scripted() as upstream:
-        config = "".join(
-            _row(dialect, upstream.url) for dialect in {*DIALECTS.values(), "gemini_generate"}
-        )
-        config += f'[keys]\nfile = "{folder / "keys"}"\n'
+        config = _config(folder, upstream.url)
         running = Running(folder, config)
         last = max(request["turn"] for session in recorded for request in session["requests"])
         for turn in range(1, last + 1):
@@ -128,6 +126,11 @@ def replay(folder: Path, recorded: list[dict[str, Any]], *, restarts: bool) -> d
             for scope in scopes[session["name"]].values():
                 kept[session["name"]].read(store.within(scope))
     return kept
+
+
+def _config(folder: Path, url: str) -> str:
+    rows = [_row(dialect, url) for dialect in {*DIALECTS.values(), "gemini_generate"}]
+    return "".join([*rows, f'[keys]\nfile = "{folder / "keys"}"\n'])
 
 
 def _row(dialect: str, url: str) -> str:
@@ -217,6 +220,63 @@ def test_a_session_survives_what_clients_change(
         _judge(found, session["expected"])
     except AssertionError as error:
         raise AssertionError(f"{name}, changed by {session['changes']}: {error}") from None
+
+
+@pytest.fixture(scope="module")
+def mingled(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> dict[str, tuple[Kept, dict[str, Any]]]:
+    """All sessions of one person, each request between those of others."""
+    made = [
+        mutated(tagged(session, f"for {session['name']}"), 1)
+        for session in sessions()
+        if len(_keys(session)) == 1
+    ]
+    rng = random.Random(1)
+    waiting = [[(session, one) for one in session["requests"]] for session in made]
+    order = []
+    while waiting:
+        mine = rng.choice(waiting)
+        order.append(mine.pop(0))
+        waiting = [one for one in waiting if one]
+    folder = tmp_path_factory.mktemp("mingled")
+    kept = _replay_mingled(folder, order)
+    return {session["name"]: (kept[session["name"]], session) for session in made}
+
+
+def _replay_mingled(
+    folder: Path, order: list[tuple[dict[str, Any], dict[str, Any]]]
+) -> dict[str, Kept]:
+    kept = {session["name"]: Kept() for session, _ in order}
+    (folder / "keys").write_text("all: key-all\n")
+    with Scripted() as upstream:
+        running = Running(folder, _config(folder, upstream.url))
+        for session, request in order:
+            if request.get("method", "POST") == "POST":
+                found = _ask(running, upstream, request, {"one": "all"})
+                kept[session["name"]].filed.append(found)
+        running.settle()
+        running.stop()
+    with open_store(str(folder / "store")) as store:
+        for one in kept.values():
+            one.is_sound = True
+            one.read(store.within("all"))
+            own = {filed["id"] for filed in one.filed}
+            one.conversations = {
+                name: info for name, info in one.conversations.items() if name in own
+            }
+    return kept
+
+
+@pytest.mark.parametrize("name", [each["name"] for each in sessions() if len(_keys(each)) == 1])
+@pytest.mark.xdist_group("mingled")
+def test_sessions_of_one_key_stay_apart(
+    mingled: dict[str, tuple[Kept, dict[str, Any]]], name: str
+) -> None:
+    found, session = mingled[name]
+    _judge(found, session["expected"])
+    others = [kept for other, (kept, _) in mingled.items() if other != name]
+    assert all(set(found.conversations).isdisjoint(one.conversations) for one in others)
 
 
 def _judge(found: Kept, expected: dict[str, Any]) -> None:
