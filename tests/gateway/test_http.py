@@ -350,7 +350,14 @@ def test_a_name_that_is_not_the_gateways_is_refused_on_every_path(
     gateway: Running, path: str
 ) -> None:
     """A page whose name was given the address of this machine sends no Origin when it reads."""
-    for host in ("evil.example", "evil.example:8484", "127.0.0.1.evil.example", "localhost.evil"):
+    for host in (
+        "evil.example",
+        "evil.example:8484",
+        "127.0.0.1.evil.example",
+        "localhost.evil",
+        "127.0.0.1:1x",
+        "[::1]x",
+    ):
         status, _, said = ask(gateway, path, headers={"host": host})
         assert (status, said["error"]["code"]) == (403, "host_not_allowed")
     own = [f"localhost:{gateway.port}", "LOCALHOST.", "127.0.0.1", "[::1]:1", "app.localhost"]

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, unquote
 
 import pytest
 
@@ -303,6 +304,43 @@ def test_a_key_that_opened_the_gateway_never_leaves_it(guarded: Running, ear: Ea
     assert b"secret-upstream-key" in left
     # A parameter that a provider knows passes.
     assert b"/v1/messages?beta=true HTTP" in left
+
+
+ODD = "canary/0a1b+2c=3d"
+
+
+@pytest.fixture(scope="module")
+def odd(ear: Ear, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A gateway whose key has characters that URLs quote."""
+    more = '[[upstreams]]\nforward_headers = ["referer", "x-custom"]'
+    rows = _rows(ear.url).replace("[[upstreams]]", more)
+    config = '[keys]\nvariables = ["ODD"]\n' + rows
+    running = Running(tmp_path_factory.mktemp("odd"), config, environment={"ODD": ODD})
+    yield running
+    running.stop()
+
+
+def test_a_key_does_not_leave_in_quotes_either(odd: Running, ear: Ear) -> None:
+    ear.heard.clear()
+    once = quote(ODD, safe="")
+    contents = {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]}
+    shown = {"authorization": f"Bearer {ODD}"}
+    plain = chat("claude-1", ("user", "Hi"), max_tokens=5)
+    for text in (ODD, once, once.lower(), quote(once), quote(quote(once))):
+        beside = {**shown, "referer": f"http://x/?key={text}", "x-custom": text}
+        assert ask(odd, MESSAGES, plain, beside)[0] == 418
+        assert ask(odd, f"/v1/files?a={quote(text)}", None, shown)[0] == 418
+    for name in (f"claude-1-{ODD}", f"gemini-1-{ODD}", f"chat-1-{once}"):
+        assert ask(odd, MESSAGES, {**plain, "model": name}, shown)[0] == 400
+        told = {**shown, "content-type": "application/json"}
+        assert ask(odd, "/v1/embeddings", {"model": name, "input": "x"}, told)[0] == 404
+    path = f"/v1beta/models/gemini-1-{once}:generateContent"
+    assert ask(odd, path, contents, shown)[0] in (400, 404)
+    left = b"\n".join(ear.heard).decode("latin-1")
+    assert left.count("POST ") == 5
+    for _ in range(4):
+        assert ODD not in left
+        left = unquote(left)
 
 
 def test_neither_a_refused_nor_a_misplaced_key_is_logged(guarded: Running, ear: Ear) -> None:

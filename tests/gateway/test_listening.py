@@ -110,8 +110,23 @@ def test_a_body_that_breaks_the_rules_is_400_and_the_application_is_told():
             seen.append(ProtocolClosed)
 
     head = b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
-    assert talk(wait, head, b"zz\r\n").startswith(b"HTTP/1.1 400 ")
+    answer = talk(wait, head, b"zz\r\n")
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert answer.endswith(b"the request is not valid HTTP")
     assert seen == [ProtocolClosed]
+
+
+def test_what_stands_behind_a_body_is_no_header():
+    seen: list[Any] = []
+
+    async def look(scope: Any, proto: Any) -> None:
+        await tell(scope, proto)
+        seen.append(dict(scope.headers.items()))
+
+    head = b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n"
+    trailers = b"authorization: Bearer x\r\nhost: y\r\n\r\n"
+    assert talk(look, head, b"1\r\na\r\n0\r\n", trailers).startswith(b"HTTP/1.1 200 ")
+    assert seen == [{"host": "x", "transfer-encoding": "chunked", "connection": "close"}]
 
 
 def test_a_refusal_reaches_a_client_that_is_still_sending():

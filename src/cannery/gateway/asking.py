@@ -163,7 +163,7 @@ class Asking:
         elif is_same:
             query = forwarded_query(call)
             url = f"{url}{'&' if '?' in url else '?'}{query}" if query else url
-        if holds_secret(call, url):
+        if holds_secret(call, url) or holds_secret(call, call.model or ""):
             raise refuse(400, "a key of the gateway cannot name a model", code="invalid_model")
         body = upstream.body(body)
         if upstream.signer is not None:

@@ -11,6 +11,7 @@ https://en.wikipedia.org/wiki/DNS_rebinding
 from __future__ import annotations
 
 import ipaddress
+import re
 import socket
 from collections.abc import Iterable
 
@@ -18,6 +19,7 @@ from cannery.gateway.refusals import CallError, refuse
 from cannery.gateway.settings import is_loopback
 
 _MOST_KNOWN = 256
+_PORT = re.compile(r"(:[0-9]*)?")
 
 
 class Hosts:
@@ -57,11 +59,9 @@ def _name(host: str) -> str:
     host = host.strip().lower()
     if host.startswith("["):
         address, _, rest = host[1:].partition("]")
-        # Only a port may follow.
-        return address if not rest or rest[:1] == ":" else host
-    if host.count(":") == 1:
-        host = host.partition(":")[0]
-    return host.rstrip(".")
+        return address if _PORT.fullmatch(rest) else host
+    name, colon, port = host.partition(":")
+    return name.rstrip(".") if _PORT.fullmatch(colon + port) else host
 
 
 def _is_address(name: str) -> bool:

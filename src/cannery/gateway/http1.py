@@ -34,6 +34,7 @@ class Head:
         "header_bytes",
         "headers",
         "http_version",
+        "is_whole",
         "method",
         "path",
         "query_string",
@@ -44,6 +45,7 @@ class Head:
         self.client = client
         self.headers: dict[str, str] = {}
         self.header_bytes = 0
+        self.is_whole = False
         self.method = ""
         self.path = ""
         self.query_string = ""
@@ -56,7 +58,12 @@ class Head:
         return self.headers.get("host")
 
     def add(self, name: str, value: str) -> None:
-        """Take a header; where two of one name would leave open what is meant, the request is refused."""
+        """Take a header; where two of one name would leave open what is meant, the request is refused.
+
+        What stands behind a body is no header (RFC 9110, section 6.5.1).
+        """
+        if self.is_whole:
+            return
         headers = self.headers
         if name not in headers:
             headers[name] = value
@@ -67,6 +74,7 @@ class Head:
 
     def check(self) -> None:
         """Refuse what RFC 9112 says to refuse: no Host (section 3.2), a coding that is not known (6.1)."""
+        self.is_whole = True
         headers = self.headers
         if "host" not in headers and self.http_version == "1.1":
             self.refusal = (400, "there is no Host header")
@@ -247,7 +255,9 @@ class Exchange:
 
     def finish(self) -> None:
         """Take note that the gateway is done with it."""
-        if not self._has_answered:
-            self.response_bytes(self._failure or 500, [], b"")
+        if not self._has_answered and self._failure:
+            self._connection.refuse(self)
+        elif not self._has_answered:
+            self.response_bytes(500, [], b"")
         if self._is_streaming and self._is_chunked and self.head.method != "HEAD":
             self._connection.write(b"0\r\n\r\n")

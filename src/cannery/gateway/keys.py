@@ -30,6 +30,7 @@ from cannery.gateway.upstreams import Credential
 _AZURE = "api-key"
 _NAMED_LINE = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9_.-]*):\s+(?P<key>\S+)")
 _DIGITS = 12
+_MOST_QUOTED = 5
 # Parameters of a query that mean something to a provider; any other stays here.
 _FORWARDED_PARAMETER = re.compile(r"beta=[A-Za-z0-9_.,-]{1,64}")
 
@@ -165,8 +166,16 @@ def own_credential(call: Call) -> Credential | None:
 
 
 def holds_secret(call: Call, text: str) -> bool:
-    """Whether a text has a key in it that opened the gateway."""
-    return any(secret in text for secret in call.secrets)
+    """Whether a text has a key in it that opened the gateway, as it is or quoted as URLs quote."""
+    for _ in range(_MOST_QUOTED if call.secrets else 0):
+        if any(secret in text for secret in call.secrets):
+            return True
+        plain = unquote(text)
+        if plain == text:
+            return False
+        text = plain
+    # What is quoted again and again is not looked into any further.
+    return bool(call.secrets)
 
 
 def forwarded_query(call: Call) -> str:

@@ -179,6 +179,10 @@ class Connection(asyncio.Protocol):
         headers, body = self.listener.describe(exchange.head, status, problem)
         exchange.response_bytes(status, headers, body)
 
+    def refuse(self, exchange: Exchange) -> None:
+        """Answer a request whose body turned out not to be HTTP."""
+        self._answer(exchange, self._refusal)
+
     def write(self, data: bytes) -> None:
         """Send bytes, if anybody is there."""
         if not self.is_gone:

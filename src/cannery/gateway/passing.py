@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import re
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 import msgspec
 
@@ -88,6 +88,8 @@ class Passage:
         """The row that the model leads to, or the first that speaks the dialects of the path."""
         upstreams, vendor = self._gateway.exchanges.upstreams, vendor_of(call.dialect)
         call.model = call.model or _model_of(call)
+        if holds_secret(call, call.model or ""):
+            raise _not_there(call)
         if call.model is not None:
             choice = upstreams.choose(call.model)
             if choice.upstream.is_echo:
@@ -189,7 +191,7 @@ def _safe_query(call: Call) -> str:
     return "&".join(
         pair
         for pair in call.query.split("&")
-        if pair and not pair.startswith("key=") and not holds_secret(call, unquote(pair))
+        if pair and not pair.startswith("key=") and not holds_secret(call, pair)
     )
 
 
