@@ -22,7 +22,16 @@ from plots import Bar, bars, shown
 README = Path(__file__).resolve().parent / "README.md"
 PLOTS = README.parent / "plots"
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
-PROGRAMS = ("translate", "bulk", "storage", "growth", "encryption", "gateway", "footprint")
+PROGRAMS = (
+    "translate",
+    "bulk",
+    "storage",
+    "growth",
+    "stalls",
+    "encryption",
+    "gateway",
+    "footprint",
+)
 NAMES = {
     "cannery": "**cannery**",
     "floor": "a loop by hand",
@@ -369,6 +378,28 @@ def growth(figures: Figures) -> Iterator[str]:
         yield from table([backend, *(f"{size:,}" for size in sizes)], lines)
 
 
+def stalls(figures: Figures) -> Iterator[str]:
+    """How long appends wait for gc and rebuilds."""
+    yield "## Stalls"
+    yield ""
+    yield "Durable appends, one after the other, while another process does something; milliseconds of wall-clock time."
+    yield "The goal is that gc and a rebuild make none wait for more than 100 ms. How often machine and disk do so by"
+    yield "themselves, the rows of a bare JSONL file with an fdatasync each show, and those beside which nothing runs."
+    yield ""
+    lines = [
+        [
+            row["place"],
+            row["backend"],
+            row["beside"],
+            f"{row['appends']:,}",
+            *(f"{row[name]:,.2f}" for name in ("p50", "p99", "longest")),
+            f"{row['late']}",
+        ]
+        for row in figures["stalls"]
+    ]
+    yield from table(["in", "", "beside", "appends", "p50", "p99", "longest", "over 100 ms"], lines)
+
+
 def encryption(figures: Figures) -> Iterator[str]:
     """What an encrypted store costs beside a plain one."""
     rows = figures["encryption"]
@@ -486,6 +517,7 @@ SECTIONS = {
     "bulk": bulk,
     "storage": storage,
     "growth": growth,
+    "stalls": stalls,
     "encryption": encryption,
     "gateway": gateway,
     "footprint": footprint,

@@ -5,7 +5,7 @@ import sqlite3
 
 import pytest
 
-from cannery.backends.directory import DirectoryBackend
+from cannery.backends.directory import DirectoryBackend, catalogue
 from cannery.backends.directory.collection import Collector
 from cannery.backends.directory.files import OperatingSystem
 from cannery.messages import assistant, supervisor, user
@@ -250,3 +250,42 @@ def test_gc_keeps_what_is_forked_and_deleted_while_it_looks(tmp_path, monkeypatc
         for fork in forks.values():
             store.get(fork.identifier).delete()
         assert len(store.collect_garbage(grace=0).conversations) == 6
+
+
+def test_a_long_conversation_is_indexed_in_short_transactions(tmp_path, monkeypatch):
+    """Forks of it are recognised as if it had been indexed at once, and others write between the transactions."""
+    path = str(tmp_path / "store")
+    with open_store(path) as store:
+        said = [
+            (user if number % 2 == 0 else assistant)(f"message {number}") for number in range(500)
+        ]
+        long = store.create(canisters=said)
+        fork = long.fork(450)
+        fork.append(user("another way"))
+        below = fork.fork(451)
+        below.append(assistant("and another"))
+        monkeypatch.setattr(catalogue, "_LINES", 20)
+        monkeypatch.setattr(catalogue, "_TURN", 0.0002)
+        file = store.backend.catalogue.file
+        lengths, write = [], file.write
+
+        def counted(work):
+            def look(connection):
+                found = work(connection)
+                query = "SELECT length FROM conversations WHERE id = ?"
+                lengths.append(connection.execute(query, (long.identifier,)).fetchone())
+                return found
+
+            return write(look)
+
+        monkeypatch.setattr(file, "write", counted)
+        store.rebuild_index()
+        seen = [one[0] for one in lengths if one is not None]
+        assert len(set(seen)) > 3
+        assert seen == sorted(seen)
+        assert {one.count for one in store.list()} == {500, 451, 452}
+        for held in (long, fork, below):
+            filed = store.file(held.load())
+            assert (filed.added, filed.identifier) == (0, held.identifier)
+        assert [one.position for one in store.search("another")] != []
+        assert store.verify().is_sound

@@ -48,7 +48,7 @@ T = TypeVar("T")
 _TURN = 0.05
 _PAGE = 1000
 # So many lines of one conversation are in memory at a time.
-_LINES = 5000
+_LINES = 2000
 _TRIES = 3
 
 
@@ -126,11 +126,21 @@ class DerivedCatalogue(Queries):
         return self._ask(work)
 
     def known(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """What some work finds in the tables as they are, whatever has changed since they last caught up."""
+        """What some work finds in the tables as they are, whatever has changed since they last caught up.
+
+        Not in tables that another process has begun to build again: they know of some conversations only.
+        """
+
+        def look(connection: sqlite3.Connection) -> tuple[T] | None:
+            state = _state_of(connection)
+            is_whole = state is not None and state.compared is None
+            return (work(connection),) if is_whole else None
+
         try:
-            return self.file.read(work)
+            found = self.file.read(look)
         except DiscardedError:
-            return self._ask(work)
+            found = None
+        return self._ask(work) if found is None else found[0]
 
     def tell(self, work: Callable[[sqlite3.Connection], object]) -> None:
         """Note something beside what the feed says; if the tables are lost, so is that."""
@@ -142,7 +152,8 @@ class DerivedCatalogue(Queries):
 
         def work(connection: sqlite3.Connection) -> None:
             for identifier in identifiers:
-                self._look(connection, identifier)
+                while not self._look(connection, identifier):
+                    pass
 
         self.tell(work)
 
@@ -274,10 +285,9 @@ class DerivedCatalogue(Queries):
         seen = set()
         is_over = True
         for identifier in self._everything[first:]:
-            if time.monotonic() > until:
+            if time.monotonic() > until or not self._look(connection, identifier):
                 is_over = False
                 break
-            self._look(connection, identifier)
             last = identifier
             seen.add(identifier)
             self._tell()
@@ -301,7 +311,8 @@ class DerivedCatalogue(Queries):
         query = f"SELECT id FROM conversations WHERE {condition}"  # noqa: S608 - conditions are ours
         for (identifier,) in connection.execute(query, values).fetchall():
             if identifier not in seen:
-                self._look(connection, identifier)
+                while not self._look(connection, identifier):
+                    pass
 
     def _learn_some(self, connection: sqlite3.Connection, noted: Sequence[Noted]) -> Cursor | None:
         """Bring in changes for a while, each conversation once; where to go on if some are left.
@@ -316,19 +327,22 @@ class DerivedCatalogue(Queries):
             if done and time.monotonic() > until:
                 return found[0].place
             news = self.recent.of(identifier, [one.place for one in found])
-            if not news or not _learn(connection, news):
-                self._look(connection, identifier, found[-1].end)
+            if news and _learn(connection, news):
+                continue
+            if not self._look(connection, identifier, found[-1].end):
+                return found[0].place
         return None
 
     # Looking
 
     def _look(
         self, connection: sqlite3.Connection, identifier: str, noted: int | None = None
-    ) -> None:
+    ) -> bool:
         """Bring the tables up to what is stored of a conversation, and before that of its ancestors.
 
         ``noted`` is where it ends according to the feed, which is placed after the lines: what is there beyond may be
-        half of a change, and is noted later.
+        half of a change, and is noted later. False if there is so much that others would wait too long for this
+        transaction; the next look goes on where it stopped.
         """
         waiting = [identifier]
         begun = set()
@@ -340,13 +354,17 @@ class DerivedCatalogue(Queries):
                 waiting.pop()
                 continue
             parent = metadata.parent
-            if parent is not None and name not in begun and row_of(connection, parent) is None:
+            above = None if parent is None else row_of(connection, parent)
+            is_behind = above is None or above.length < metadata.position
+            if parent is not None and name not in begun and is_behind:
                 begun.add(name)
                 waiting.append(parent)
                 continue
-            waiting.pop()
             references.doubt(connection, name, is_doubtful=False)
-            self._look_at(connection, metadata, seen, noted if name == identifier else None)
+            if not self._look_at(connection, metadata, seen, noted if name == identifier else None):
+                return False
+            waiting.pop()
+        return True
 
     def _remove(
         self, connection: sqlite3.Connection, identifier: str, *, is_doubtful: bool
@@ -373,7 +391,9 @@ class DerivedCatalogue(Queries):
 
     def _look_at(
         self, connection: sqlite3.Connection, metadata: Metadata, seen: int, noted: int | None
-    ) -> None:
+    ) -> bool:
+        """Bring the row of a conversation up to its end, or as far as there is time; whether it is there."""
+        until = time.monotonic() + _TURN
         row = row_of(connection, metadata.id)
         parent = None if row is None else row.parent
         length = noted
@@ -383,7 +403,7 @@ class DerivedCatalogue(Queries):
         elif length is None or (row is not None and row.length > length):
             length = self._truth.end(metadata.id, metadata.position)
         if row is not None and (row.seen, row.length) == (seen, length):
-            return
+            return True
         if row is not None and (row.length > length or row.position != metadata.position):
             note_freed(connection)
             writing.remove(connection, row)
@@ -398,13 +418,16 @@ class DerivedCatalogue(Queries):
             writing.put_calls(connection, row, calls)
         else:
             row = writing.described(connection, row, metadata, seen)
-        while row.length < length:
+        is_late = False
+        while row.length < length and not is_late:
             lines = self._lines(metadata, row.length, min(length, row.length + _LINES))
             references.use(connection, metadata.id, self._keys(metadata, lines))
             entries = self._meanings(metadata, lines)
             row = writing.grown(connection, row, entries, with_words=False)
+            is_late = time.monotonic() > until
         writing.put(connection, row)
         references.move(connection, parent, row.parent)
+        return row.length >= length
 
     def _keys(self, metadata: Metadata, lines: Sequence[bytes | None]) -> set[bytes]:
         """The content that lines refer to; where one is damaged, that the whole log may refer to."""

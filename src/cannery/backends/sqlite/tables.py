@@ -236,17 +236,21 @@ class Database:
     def in_turns(
         self, items: Sequence[T], work: Callable[[sqlite3.Connection, T], object], *, is_lazy: bool
     ) -> Iterator[int]:
-        """Do something for each of many items, in short transactions with pauses for others; how many are done."""
+        """Do something for each of many items, in short transactions with pauses for others; how many are done.
+
+        Others look for the lock now and then (``_begin``), so a pause is as long as what came before it: where the
+        processor is busy, a short one would be over before they look, and they would wait for all of the work.
+        """
         done = 0
         while done < len(items):
             with self.writing(is_lazy=is_lazy) as connection:
-                until = time.monotonic() + _TURN
+                start = time.monotonic()
                 begun = done
-                while done < len(items) and time.monotonic() < until:
+                while done < len(items) and time.monotonic() < start + _TURN:
                     work(connection, items[done])
                     done += 1
             yield from range(begun + 1, done + 1)
-            time.sleep(_PAUSE)
+            time.sleep(max(_PAUSE, time.monotonic() - start))
 
     def _shorten(self) -> bool:
         """Move the write-ahead log into the file and cut it; whether readers let it within a while."""
