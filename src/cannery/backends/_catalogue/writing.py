@@ -326,7 +326,7 @@ def put(
         changed = tuple(name for name, old, new in pairs if old != new)
         values = [getattr(row, name) for name in changed]
         connection.execute(_update(changed), (*values, seal_of(tuple(row)), row.number))
-    if not is_new:
+    if not is_new and (before is None or before.tags != "[]"):
         connection.execute("DELETE FROM tags WHERE number = ?", (row.number,))
     if row.tags != "[]" and not row.deleted:
         connection.execute(
