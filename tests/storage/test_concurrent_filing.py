@@ -283,7 +283,7 @@ def test_a_rebuild_that_is_interrupted_goes_on(tmp_path, monkeypatch):
         looked.append(identifier)
         if len(looked) == 150:
             raise KeyboardInterrupt
-        look(self, connection, identifier)
+        return look(self, connection, identifier)
 
     monkeypatch.setattr(catalogue.DerivedCatalogue, "_look", counting)
     with open_store(path) as store, pytest.raises(KeyboardInterrupt):
