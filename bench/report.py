@@ -392,7 +392,7 @@ def stalls(figures: Figures) -> Iterator[str]:
             row["backend"],
             row["beside"],
             f"{row['appends']:,}",
-            *(f"{row[name]:,.2f}" for name in ("p50", "p99", "longest")),
+            *(f"{row[name]:,.2f}" for name in ("median", "p99", "longest")),
             f"{row['late']}",
         ]
         for row in figures["stalls"]

@@ -134,7 +134,7 @@ def add(
         place=place,
         beside=beside,
         appends=len(taken),
-        p50=figures[0],
+        median=figures[0],
         p99=figures[1],
         longest=figures[2],
         late=late,
