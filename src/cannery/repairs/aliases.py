@@ -54,7 +54,7 @@ def call_ids(pieces: list[Piece], rules: Rules, report: Report) -> list[Piece]:
     given = [
         piece.canister.identifier
         for piece in pieces
-        if isinstance(piece.canister, InvocationCanisterClass)
+        if type(piece.canister) is InvocationCanisterClass
     ]
     taken = {*given}
     is_fine, length = matcher(rules.call_id_pattern), rules.call_id_length
@@ -67,7 +67,7 @@ def call_ids(pieces: list[Piece], rules: Rules, report: Report) -> list[Piece]:
     arranged: list[Piece] = []
     for piece in pieces:
         canister = piece.canister
-        if isinstance(canister, InvocationCanisterClass):
+        if type(canister) is InvocationCanisterClass:
             original = canister.identifier
             alias = _fresh(original, rules, used, taken, tries)
             waiting.setdefault(original, []).append(alias)
@@ -77,7 +77,7 @@ def call_ids(pieces: list[Piece], rules: Rules, report: Report) -> list[Piece]:
                 report.repair("call_ids", piece.place, f"call id {original!r} became {alias!r}")
                 report.ids[alias] = original
                 piece = Piece(changed(canister, identifier=alias), piece.place)  # noqa: PLW2901 - the rewritten one
-        elif isinstance(canister, ResultCanisterClass):
+        elif type(canister) is ResultCanisterClass:
             # Calls that share an id are answered in their order.
             queue = waiting.get(canister.invocation_id)
             known = latest.get(canister.invocation_id, canister.invocation_id)
@@ -107,16 +107,14 @@ def _fresh(
 def function_names(pieces: list[Piece], rules: Rules, report: Report) -> list[Piece]:
     """Rewrite function names that the provider forbids; tools and tool choice follow from the report."""
     names = {
-        piece.canister.name
-        for piece in pieces
-        if isinstance(piece.canister, InvocationCanisterClass)
+        piece.canister.name for piece in pieces if type(piece.canister) is InvocationCanisterClass
     }
     if all(is_legal(name, rules.name_pattern, rules.name_length) for name in names):
         return pieces
     arranged: list[Piece] = []
     for piece in pieces:
         canister = piece.canister
-        if isinstance(canister, InvocationCanisterClass):
+        if type(canister) is InvocationCanisterClass:
             alias = name_alias(canister.name, rules, report, piece.place)
             if alias != canister.name:
                 piece = Piece(changed(canister, name=alias), piece.place)  # noqa: PLW2901 - the rewritten one
@@ -163,7 +161,7 @@ def names_of(request: Request) -> frozenset[str]:
             *(
                 canister.name
                 for canister in request.conversation
-                if isinstance(canister, InvocationCanisterClass)
+                if type(canister) is InvocationCanisterClass
             ),
         )
     )

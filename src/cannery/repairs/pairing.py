@@ -33,9 +33,9 @@ def orphaned_results(pieces: list[Piece], rules: Rules, report: Report) -> list[
     kept: list[Piece] = []
     for piece in pieces:
         canister = piece.canister
-        if isinstance(canister, InvocationCanisterClass):
+        if type(canister) is InvocationCanisterClass:
             known.add(canister.identifier)
-        if isinstance(canister, ResultCanisterClass) and canister.invocation_id not in known:
+        if type(canister) is ResultCanisterClass and canister.invocation_id not in known:
             report.repair("orphaned_results", piece.place)
             report.lose("RESULT_TO_TEXT", piece.place)
             _report_orphan(canister, report, piece.place)
@@ -84,7 +84,7 @@ class Waiting:
         """Let the calls of a turn wait."""
         fresh: dict[str, list[Piece]] = {}
         for piece in turn:
-            if isinstance(piece.canister, InvocationCanisterClass):
+            if type(piece.canister) is InvocationCanisterClass:
                 fresh.setdefault(piece.canister.identifier, []).append(piece)
         self._calls.update(fresh)
 
@@ -103,10 +103,10 @@ def duplicate_results(pieces: list[Piece], rules: Rules, report: Report) -> list
     kept: list[Piece] = []
     for piece in pieces:
         canister = piece.canister
-        if isinstance(canister, InvocationCanisterClass):
+        if type(canister) is InvocationCanisterClass:
             known.add(canister.identifier)
         if (
-            isinstance(canister, ResultCanisterClass)
+            type(canister) is ResultCanisterClass
             and canister.invocation_id in known
             and id(piece) not in answers
         ):
@@ -142,7 +142,7 @@ def unanswered_calls(pieces: list[Piece], rules: Rules, report: Report) -> list[
     end = 0
     for turn in turns(pieces):
         end += len(turn)
-        calls = [piece for piece in turn if isinstance(piece.canister, InvocationCanisterClass)]
+        calls = [piece for piece in turn if type(piece.canister) is InvocationCanisterClass]
         if len(calls) == sum(id(call) in answers for call in calls):
             continue
         if rules.ends_with_calls and end == len(pieces):
@@ -179,7 +179,7 @@ def _answers(pieces: list[Piece]) -> dict[int, Piece]:
         waiting.call(turn)
         for piece in turn:
             canister = piece.canister
-            if isinstance(canister, ResultCanisterClass):
+            if type(canister) is ResultCanisterClass:
                 call = waiting.answer(canister.invocation_id)
                 if call is not None:
                     answers[id(call)] = piece
