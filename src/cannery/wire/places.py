@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import lru_cache
 
 from msgspec import Struct
 
@@ -50,13 +49,10 @@ class Places(Struct):
 
 def path_text(path: Path) -> str:
     """A path as text: ``messages[0].content``."""
-    return _template(*map(type, path)) % path
-
-
-@lru_cache(maxsize=256)
-def _template(*kinds: type) -> str:
-    """How paths of keys and positions in this order are spelled."""
-    return "".join("[%s]" if kind is int else ".%s" for kind in kinds)[1:]
+    text = ""
+    for step in path:
+        text += f"[{step}]" if type(step) is int else f".{step}"
+    return text[1:]
 
 
 def _message_of(path: Path) -> Path:
@@ -83,8 +79,7 @@ class Locator(Struct):
         noted = () if self.places is None else self.places.canisters
         if place >= len(noted):
             return f"conversation[{place}]"
-        path = _message_of(noted[place]) if is_message else noted[place]
-        return _template(*map(type, path)) % path
+        return path_text(_message_of(noted[place]) if is_message else noted[place])
 
     def _named(self, place: str) -> str:
         places = self.places
