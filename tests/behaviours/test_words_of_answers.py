@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import cannery
+from cannery.messages import absent
 from tests.behaviours.bodies import CHAT, CLAUDE, GEMINI, RESPONSES, told
 
 THOUGHT = {
@@ -101,3 +102,21 @@ def test_thoughts_that_a_compatible_server_counts_apart_are_output_elsewhere():
     assert told(body, CHAT, CLAUDE, kind="response").body["usage"]["output_tokens"] == 15
     assert told(body, CHAT, RESPONSES, kind="response").body["usage"]["total_tokens"] == 20
     assert told(body, CHAT, CHAT, kind="response").body == body
+
+
+def test_tokens_of_a_cached_prompt_are_counted():
+    """Ollama leaves out the count of a prompt that it has cached; Mistral tells of its cache beside the counts."""
+    said = {"role": "assistant", "content": "a"}
+    ollama = {"model": "m", "message": said, "done": True, "done_reason": "stop", "eval_count": 7}
+    counts = {"prompt_tokens": 64, "completion_tokens": 6, "total_tokens": 70}
+    choice = {"index": 0, "message": {**said, "tool_calls": None}, "finish_reason": "stop"}
+    mistral = {"id": "r", "object": "chat.completion", "model": "m", "created": 1}
+    mistral |= {"choices": [choice], "usage": {**counts, "num_cached_tokens": 32}}
+    for dialect, body, expected in (
+        ("ollama_chat", ollama, (0, 7, absent)),
+        ("mistral_chat", mistral, (64, 6, 32)),
+    ):
+        response = cannery.normalize_response(body, dialect)
+        usage = response.usage
+        assert (usage.input, usage.output, usage.cache_read) == expected
+        assert json.loads(cannery.nativize_response(response, dialect).body) == body

@@ -56,6 +56,7 @@ SHAPE = Shape(
     },
     {"cache_read": ("prompt_tokens_details", "cached_tokens")},
     always_counts=True,
+    older_counts={"cache_read": "num_cached_tokens"},
 )
 
 # Words for kinds of errors, as other dialects have them and as Mistral does (errors quoted in public, 2026-09).

@@ -56,7 +56,7 @@ def _read_response(shape: Shape, fields: Fields, places: Places) -> Response:
         del body["choices"]
         finish, patch = _read_choice(shape, reader, choices[0])
         patches["choices"] = _listed(patch, choices)
-    usage, patch = take_usage(body.get("usage"), COUNTS, shape.details)
+    usage, patch = take_usage(body.get("usage"), COUNTS, shape.details, shape.older_counts)
     if usage is not absent:
         del body["usage"]
         patches["usage"] = patch

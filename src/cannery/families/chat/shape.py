@@ -73,6 +73,8 @@ class Shape(Struct, frozen=True):
     read_failure: Callable[[str, Object | str, str], Failure] = read_openai_failure
     # Whether an answer always counts its tokens.
     always_counts: bool = False
+    # Names that some answers have for a detail of their counts, beside these.
+    older_counts: Mapping[str, str] = {}
 
     def finish(self, word: Any) -> Any:
         """Why the model stopped, or absent."""

@@ -50,7 +50,9 @@ class Around:
             return absent
         # The chunk stays whole: what it says beside its choices may be told again.
         counts = {key: {**item} if type(item) is dict else item for key, item in usage.items()}
-        found, self.usage_patch = take_usage(counts, COUNTS, self._shape.details)
+        found, self.usage_patch = take_usage(
+            counts, COUNTS, self._shape.details, self._shape.older_counts
+        )
         return found
 
     def take_choice(self, choice: Object) -> None:

@@ -96,7 +96,7 @@ def _read_response(shape: Shape, fields: Fields, places: Places) -> Response:
     take_usual(body, "created_at", write_time(created), around)
     take_usual(body, "done", True, around)
     take_usual(body, "done_reason", finish_word(finish), around)
-    usage = take_counts(body)
+    usage = take_counts(body, around)
     patch = nested(body, {"message": nested(apart, {}, dropped)}, around)
     return new_response(  # type: ignore[no-any-return]
         Conversation.trusted(reader.canisters),
@@ -150,15 +150,17 @@ def write_time(created: Any) -> str:
     return told.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def take_counts(body: Object) -> Any:
-    """The tokens that an answer counts, taken out of it; absent where it counts none of the answer."""
-    asked, said = body.get("prompt_eval_count"), body.get("eval_count")
-    if type(said) is not int or said < 0 or (type(asked) is int and asked < 0):
+def take_counts(body: Object, dropped: list[str]) -> Any:
+    """The tokens that an answer counts, taken out of it; absent where it counts none of the answer.
+
+    A prompt that is cached is not counted: ``dropped`` gets the key that the answer does not have.
+    """
+    asked, said = body.get("prompt_eval_count", 0), body.get("eval_count")
+    if type(said) is not int or said < 0 or type(asked) is not int or asked < 0:
         return absent
-    if type(asked) is not int:
-        # A prompt that is cached is not counted.
-        return absent
-    del body["prompt_eval_count"], body["eval_count"]
+    if body.pop("prompt_eval_count", None) is None:
+        dropped.append("prompt_eval_count")
+    del body["eval_count"]
     return new_usage(asked, said)
 
 

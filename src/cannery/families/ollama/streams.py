@@ -174,7 +174,8 @@ class OllamaStreamReader:
             yield PartStart(0, "text")
             yield PartEnd(0)
         around = self._around
-        usage = take_counts(around)
+        dropped: list[str] = []
+        usage = take_counts(around, dropped)
         if usage is not absent:
             yield UsageReport(usage)
         word = around.get("done_reason")
@@ -184,15 +185,16 @@ class OllamaStreamReader:
             del rest["done_reason"]
         if around.get("created_at") != write_time(read_time(around.get("created_at"))):
             rest["created_at"] = around.get("created_at")
-        own = guarded(self._shape.name, partial(self._residue, rest))
+        own = guarded(self._shape.name, partial(self._residue, rest, dropped))
         yield Finish(
             read_finish("stop", has_calls=False) if reason is absent else reason,
             around=own,
             residue=own,
         )
 
-    def _residue(self, rest: Object) -> Residue | None:
-        patch = nested(rest, {"message": {"s": self._message} if self._message else None})
+    def _residue(self, rest: Object, dropped: list[str]) -> Residue | None:
+        inner = {"message": {"s": self._message} if self._message else None}
+        patch = nested(rest, inner, dropped)
         return None if patch is None else Residue(self._shape.name, None, write_json(patch))
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from cannery.messages.absence import absent
@@ -146,16 +147,23 @@ def legal_format(tool: Tool, report: Report, place: str) -> Any:
 
 Counts = tuple[str, str]
 Details = Mapping[str, tuple[str, str]]
+NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 def take_usage(
-    value: Any, counts: Counts, details: Details, *, says_all: bool = False
+    value: Any,
+    counts: Counts,
+    details: Details,
+    older: Mapping[str, str] = NOTHING,
+    *,
+    says_all: bool = False,
 ) -> tuple[Any, Object | None]:
     """Token counts, taken out of their object, and the patch of what is left; absent for what has none.
 
-    ``counts`` name input and output, ``details`` what stands a level below; ``says_all`` where all of that is written.
+    ``counts`` name input and output, ``details`` what stands a level below, ``older`` the names that some answers have
+    for a detail beside the counts; ``says_all`` where all details are written.
     """
-    usage = read_usage(value, counts, details)
+    usage = read_usage(value, counts, details, older)
     if usage is absent:
         return absent, None
     dropped: list[str] = []
@@ -167,8 +175,11 @@ def take_usage(
     for group in {group: None for group, _ in details.values()}:
         inner = value.get(group)
         names = [(name, key) for name, (holder, key) in details.items() if holder == group]
-        given = [key for name, key in names if getattr(usage, name) is not absent]
-        if given or (says_all and type(inner) is dict):
+        said = [key for name, key in names if getattr(usage, name) is not absent]
+        given = [key for key in said if type(inner) is dict and key in inner]
+        if said and not given and group not in value:
+            dropped.append(group)
+        elif given or (says_all and type(inner) is dict):
             missing = [key for _, key in names if key not in inner] if says_all else []
             for key in given:
                 del inner[key]
@@ -179,7 +190,9 @@ def take_usage(
     return usage, nested(value, patches, dropped)
 
 
-def read_usage(value: Any, counts: Counts, details: Details) -> Any:
+def read_usage(
+    value: Any, counts: Counts, details: Details, older: Mapping[str, str] = NOTHING
+) -> Any:
     """Token counts, or absent; ``counts`` name input and output, ``details`` what stands a level below."""
     if type(value) is not dict or type(value.get(counts[0])) is not int:
         return absent
@@ -188,6 +201,9 @@ def read_usage(value: Any, counts: Counts, details: Details) -> Any:
         for name, (group, key) in details.items()
         if type(inner := value.get(group)) is dict and type(inner.get(key)) is int
     }
+    for name, key in older.items():
+        if type(value.get(key)) is int:
+            found.setdefault(name, value[key])
     asked, output = value[counts[0]], value.get(counts[1])
     said = output if type(output) is int else 0
     thought = found.get("reasoning", 0)
