@@ -64,6 +64,9 @@ def write_request(
         losses = writing.report.losses(locate_in(source, places))
         enforce("warn" if policy == "strict" else policy, source, name, losses)
         raise EmptyConversationError(name)
+    asked = target.service.headers.asked
+    if asked:
+        writing.report.headers = dict(pair for field, pair in asked.items() if field in written)
     encoded = writing.joined(encode(written)) if writing.kept else encode(written)
     return render(encoded, request, name, policy, writing.report, places)
 
@@ -118,7 +121,9 @@ class Writing(Struct):
             offer = self.offer
             if offer is not None:
                 offer.tell(report)
-                request = msgspec.structs.replace(request, tools=(*offer.tools,))
+                request = msgspec.structs.replace(
+                    request, tools=(*offer.tools,), tool_choice=offer.choice
+                )
             if facts & DEVELOPER and not rules.knows_developer:
                 pieces = _lowered(pieces, report)
             if request.tools:
@@ -306,11 +311,12 @@ def render(
     if value.residue is not None and value.residue.escapes is not None:
         encoded = _spell_broken(encoded, value, name, report)
     if not (report.lost or report.repaired):
-        return Rendered(encoded)
+        return Rendered(encoded, headers=report.headers)
     locate = locate_in(value.source, places)
     losses = report.losses(locate)
     enforce(policy, value.source, name, losses)
-    return Rendered(encoded, losses, report.repairs(locate), report.aliases)
+    repairs = report.repairs(locate)
+    return Rendered(encoded, losses, repairs, report.aliases, report.headers)
 
 
 def _spell_broken(encoded: bytes, value: Request | Response, name: str, report: Report) -> bytes:

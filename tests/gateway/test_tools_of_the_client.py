@@ -144,3 +144,18 @@ def test_an_mcp_server_reaches_an_upstream_of_messages(tmp_path: Path) -> None:
         {"type": "url", "name": "wiki", "url": "https://mcp.example/sse"}
     ]
     assert asked["tools"] == [{"type": "mcp_toolset", "mcp_server_name": "wiki"}]
+
+
+def test_words_about_mcp_servers_ask_for_no_header(tmp_path: Path) -> None:
+    """A question or a schema that names the field is no server."""
+    parameters = {"type": "object", "properties": {"mcp_servers": {"type": "string"}}}
+    tool = {"type": "function", "name": "configure", "parameters": parameters, "strict": False}
+    body = {"model": "anthropic-m", "tools": [tool], "input": 'What is {"mcp_servers":[]}?'}
+    with Listening() as upstream:
+        running = Running(tmp_path, rows(upstream.url))
+        data = json.dumps(body).encode()
+        status, _, said = send(running.url, "/v1/responses", HEADERS, data)
+        running.stop()
+    assert status == 200, said
+    assert b'"mcp_servers":' in upstream.seen[0]
+    assert "anthropic-beta" not in upstream.headers[0]

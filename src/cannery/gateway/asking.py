@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -35,6 +37,7 @@ from cannery.wire.places import Places
 
 _NO_OPTIONS = StreamOptions()
 _NO_ALIASES = Aliases()
+_NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
 class Asked:
@@ -147,15 +150,23 @@ class Asking:
             call.model = request.model
         return request, self.choose(call)
 
-    def wire(self, call: Call, choice: Choice, target: Dialect, kind: str, body: bytes) -> Outgoing:
-        """What asks an upstream for something."""
+    def wire(
+        self,
+        call: Call,
+        choice: Choice,
+        target: Dialect,
+        kind: str,
+        body: bytes,
+        wanted: Mapping[str, str] = _NO_HEADERS,
+    ) -> Outgoing:
+        """What asks an upstream for something, with the headers that its server wants with the body."""
         upstream = choice.upstream
         is_same = target is call.dialect
         headers = to_upstream(call, upstream, target)
         if not is_same:
-            for key, (name, value) in target.service.headers.asked.items():
-                if key in body:
-                    headers[name] = value
+            # A client of the same dialect has sent them itself.
+            for name, value in wanted.items():
+                headers[name] = ",".join(filter(None, (headers.get(name), value)))
         url = upstream.url(target, kind, choice.model)
         streams = target.service.streams
         if kind == "stream" and streams.query:
@@ -213,7 +224,7 @@ class Asking:
         rendered = self._render(call, sent, choice, target, policy, wanted.places)
         if entry is not None:
             asyncio.get_running_loop().call_soon(entry.read)
-        wire = self.wire(call, choice, target, _kind(call), rendered.body)
+        wire = self.wire(call, choice, target, _kind(call), rendered.body, rendered.headers)
         aliases = rendered.aliases
         options = _NO_OPTIONS
         if call.stream:

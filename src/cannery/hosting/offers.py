@@ -14,11 +14,11 @@ from msgspec import Struct
 
 from cannery.dialects import find_dialect
 from cannery.hosting.blocks import report_left, table_of, told_by
-from cannery.messages.absence import absent
+from cannery.messages.absence import Absential, absent
 from cannery.messages.canisters import AnyCanister, InvocationCanisterClass
 from cannery.messages.hosted import HostedTool
 from cannery.messages.json_text import decode_json, write_json
-from cannery.messages.requests import Request, Tool, new_tool
+from cannery.messages.requests import Request, Tool, ToolChoice, new_tool
 from cannery.wire.bodies import Object
 from cannery.wire.contract import Dialect
 from cannery.wire.hosted import NO_HOSTED, ClientTool, Found, HostedTable, MoreTools
@@ -43,6 +43,8 @@ class Offer(Struct):
     settings: set[str] = set()
     # Whether a function of a group was called, which has another name for the target.
     renames_calls: bool = False
+    # The choice of tools, which may be about some that have other names now.
+    choice: Absential[ToolChoice] = absent
 
     def add(self, tool: Tool, place: str) -> None:
         """Offer one more tool."""
@@ -165,7 +167,30 @@ class _Offering:
             self._offer.renames_calls = True
         self._offer.sort()
         self._mix()
+        self._offer.choice = self._chosen()
         return self._offer
+
+    def _chosen(self) -> Absential[ToolChoice]:
+        """The choice of tools with the names that the target has for them; one that was not sent keeps its own."""
+        choice, tools = self._request.tool_choice, self._request.tools
+        if not isinstance(choice, ToolChoice) or not choice.names:
+            return choice
+        names = {}
+        for tool, place in zip(self._offer.tools, self._offer.places, strict=True):
+            found = _LISTED.fullmatch(place)
+            asked = None if found is None else tools[int(found[1])]
+            if asked is not None and isinstance(asked.hosted, str):
+                name = self._chosen_name(tool)
+                if name is not None:
+                    names[asked.name] = name
+        return msgspec.structs.replace(choice, names=tuple(names.get(n, n) for n in choice.names))
+
+    def _chosen_name(self, tool: Tool) -> str | None:
+        """The name by which the target's choice of tools names one."""
+        if not isinstance(tool.hosted, str):
+            return tool.name
+        chosen = self._target.hosted.chosen
+        return None if chosen is None else chosen(decode_json(tool.hosted))
 
     def _mix(self) -> None:
         """Offer functions and hosted tools side by side, where the model takes both; else only the functions."""

@@ -175,8 +175,9 @@ class Dialect(Struct, frozen=True, gc=False):
     modelled: frozenset[str] = frozenset()
     # The same for answers; None where they are the same fields.
     modelled_answer: frozenset[str] | None = None
-    # Settings that say nothing where they have these values, by their paths: what the service does anyway.
-    defaults: Mapping[str, Any] = {}
+    # Settings that ask for nothing where they have one of these values, by their paths: what the service does anyway,
+    # or what no other service does.
+    defaults: Mapping[str, tuple[Any, ...]] = {}
     # Which settings of a foreign request it takes from what its reader left; None where it takes none.
     takes_over: Callable[[Request, Left], TakenOver] | None = None
     # Where fields of a tool stand, if not at its top: the path below the tool, or from ``$`` on that in the body.

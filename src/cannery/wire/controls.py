@@ -32,8 +32,18 @@ BUDGETS = {
 }
 # The words that OpenAI's two dialects take.
 EFFORTS = frozenset({"none", *BUDGETS})
-# Settings that say nothing where they have these values.
-_QUIET = {"candidates": 1, "stop": ()}
+# Settings that change nothing where they have these values.
+_NEUTRAL: dict[str, Any] = {
+    "candidates": 1,
+    "frequency_penalty": 0,
+    "parallel_calls": True,
+    "presence_penalty": 0,
+    "stop": (),
+    "temperature": 1,
+    "top_k": 0,
+    "top_p": 1,
+    "user": "",
+}
 # What an output format is called that has no name, where it needs one.
 FORMAT_NAME = "output"
 _FREE_TEXT = {"type": "text"}
@@ -113,14 +123,14 @@ def given_controls(controls: Controls) -> list[tuple[str, Any]]:
     return [*compress(zip(_NAMES, values, strict=True), map(is_not, values, repeat(absent)))]
 
 
-def drop_control(name: str, value: Any, report: Report) -> None:
-    """Name a control that the target does not have, unless it says nothing."""
-    if value != _QUIET.get(name, absent):
-        report.lose("CONTROL_DROPPED", f"@{name}")
+def drop_control(name: str, value: Any, report: Report, detail: str = "") -> None:
+    """Name a control that the target does not have; one that changes nothing is no loss."""
+    is_neutral = value == _NEUTRAL.get(name, absent)
+    report.lose("DEFAULT_DROPPED" if is_neutral else "CONTROL_DROPPED", f"@{name}", detail)
 
 
 def drop_controls(controls: Controls, known: Collection[str], report: Report) -> None:
-    """Name every control that was given and that the target does not have, unless it says nothing."""
+    """Name every control that was given and that the target does not have."""
     for name, value in given_controls(controls):
         if name not in known:
             drop_control(name, value, report)

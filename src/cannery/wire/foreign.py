@@ -157,12 +157,12 @@ def report_settings(
     paths: ControlPaths,
     report: Report,
     references: Mapping[str, str] = MappingProxyType({}),
-    defaults: Mapping[str, Any] = MappingProxyType({}),
+    defaults: Mapping[str, tuple[Any, ...]] = MappingProxyType({}),
 ) -> None:
     """Name the fields that the reader of a foreign request or response left, because its dialect does not model them.
 
-    Those that the target has taken over are no loss, nor values that are ``defaults``; ``references`` have codes
-    of their own.
+    Those that the target has taken over are no loss; values that are ``defaults`` and ``references`` have codes of
+    their own.
     """
     is_request = isinstance(value, Request)
     taken, modelled_in = report.taken.places, holders(modelled)
@@ -172,7 +172,7 @@ def report_settings(
         path, held = waiting.pop()
         place = path.removeprefix(".")
         is_object = type(held) is dict
-        if place in taken or (place in defaults and _is_same(held, defaults[place])):
+        if place in taken:
             continue
         if place in references and _says_something(held):
             report.lose(references[place], place)
@@ -180,6 +180,8 @@ def report_settings(
             report.lose("CHOICE_DROPPED", "", "", path)
         elif is_object and taken and place in holders(taken):
             waiting += _inner(path, held)
+        elif place in defaults and any(_is_same(held, usual) for usual in defaults[place]):
+            report.lose("DEFAULT_DROPPED", "", "", path)
         elif place not in modelled or (is_request and place in _OF_ANSWERS):
             if is_object and place in modelled_in:
                 waiting += _inner(path, held)

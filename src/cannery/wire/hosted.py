@@ -263,8 +263,8 @@ class HostedTable(Struct, frozen=True, gc=False):
     some, each with the tag that it stands for; ``gather`` puts together what belongs to one definition. ``place`` gives
     the tool of a definition, and the fields of the body that it takes. ``read_block`` takes what a block tells out of
     it; ``write_use`` says a use in an answer or in a history (``is_answer``), or gives None where the server would
-    refuse it. A ``group`` is the tag of a tool that is several functions with a name in common, and ``read_tool`` reads
-    a tool.
+    refuse it. ``chosen`` gives the name by which a choice of tools names a definition, None where it cannot. A
+    ``group`` is the tag of a tool that is several functions with a name in common, and ``read_tool`` reads a tool.
     """
 
     rows: tuple[ToolRow, ...] = ()
@@ -275,6 +275,7 @@ class HostedTable(Struct, frozen=True, gc=False):
     place: Callable[[str, Object], tuple[Object | None, Object]] = with_type
     read_block: Callable[[str, Object], Told | None] | None = None
     write_use: Callable[[HostedUse, bool], Written | None] | None = None
+    chosen: Callable[[Object], str | None] | None = None
     # The tags of calls of which another block says what came of them.
     pairs: frozenset[str] = frozenset()
     # A pattern of the models that take hosted tools or functions and not both; the fields that a body needs for both.

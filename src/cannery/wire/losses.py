@@ -43,6 +43,7 @@ CODES: Mapping[str, tuple[str, str]] = {
     "CONTROL_CHANGED": (LOST, "a setting has only an approximate counterpart in the target"),
     "CONTROL_DEFAULTED": (INFO, "the target insists on a setting that was not given"),
     "CONTROL_DROPPED": (LOST, "the target has no such setting"),
+    "DEFAULT_DROPPED": (INFO, "a setting that says only what is usual was left out"),
     "DOCUMENT_TO_TEXT": (
         INFO,
         "a document was written as text, since the target has no documents",
@@ -213,12 +214,13 @@ NO_ALIASES = Aliases()
 
 
 class Rendered(Struct, frozen=True, gc=False):
-    """A wire body and what it took to write it."""
+    """A wire body and what it took to write it; ``headers`` are those that the server wants with this body."""
 
     body: bytes
     losses: tuple[Loss, ...] = ()
     repairs: tuple[Repair, ...] = ()
     aliases: Aliases = NO_ALIASES
+    headers: Mapping[str, str] = {}
 
 
 class TakenOver(Struct, frozen=True, gc=False):
@@ -257,6 +259,8 @@ class Report(Struct):
     ids: dict[str, str] = {}
     freeform: set[str] = set()
     own: Mapping[str, OwnCall] = {}
+    # Headers that the server wants with the body.
+    headers: Mapping[str, str] = {}
     # The places of tools, and of the canisters of an answer, that are not where their position says.
     tool_places: tuple[str, ...] = ()
     answer_places: tuple[int | None, ...] = ()

@@ -22,13 +22,13 @@ class Headers(Struct, frozen=True, gc=False):
     ``key`` holds a key, or is ``bearer``; ``always`` goes with every request. ``forwarded`` are the headers of a caller
     that an upstream of the same dialect gets, ``returned`` those of an upstream that the caller gets (a name ends in
     ``*`` where only its beginning is fixed). Only clients of this service send the headers in ``tell``, and a
-    ``user-agent`` that begins like one of ``agents``. ``asked`` are headers that go with a translated body which has a
-    field, by the text of its key.
+    ``user-agent`` that begins like one of ``agents``. ``asked`` are headers that the service wants with a body that has
+    a field, by that field; each is a list of words.
     """
 
     key: str = "bearer"
     always: Mapping[str, str] = {}
-    asked: Mapping[bytes, tuple[str, str]] = {}
+    asked: Mapping[str, tuple[str, str]] = {}
     forwarded: tuple[str, ...] = ()
     returned: tuple[str, ...] = ()
     tell: tuple[str, ...] = ()

@@ -158,6 +158,7 @@ def test_user_and_stops_survive_and_the_rest_is_named():
         ("CONTROL_CHANGED", "stop"),
         ("CONTROL_DROPPED", "seed"),
         ("CONTROL_DROPPED", "metadata"),
+        ("DEFAULT_DROPPED", "n"),
     }
 
 

@@ -31,7 +31,13 @@ def test_weights_and_names_stay_at_home_and_are_named_abroad():
 
 
 def test_a_chat_becomes_an_example_without_its_settings():
-    chat = {**EXAMPLE, "model": "m", "parallel_tool_calls": False, "temperature": 1, "stream": True}
+    chat = {
+        **EXAMPLE,
+        "model": "m",
+        "parallel_tool_calls": False,
+        "temperature": 0.5,
+        "stream": True,
+    }
     rendered = cannery.translate(chat, source="openai_chat", target=NAME)
     body = json.loads(rendered.body)
     assert body.keys() == {"messages", "parallel_tool_calls"}

@@ -96,7 +96,7 @@ SERVICE = Service(
     headers=Headers(
         key="x-api-key",
         always={"anthropic-version": "2023-06-01"},
-        asked={b'"mcp_servers":': ("anthropic-beta", "mcp-client-2025-11-20")},
+        asked={"mcp_servers": ("anthropic-beta", "mcp-client-2025-11-20")},
         forwarded=("anthropic-version", "anthropic-beta"),
         returned=("anthropic-organization-id", "anthropic-ratelimit-*"),
         tell=("anthropic-version", "anthropic-beta", "x-api-key"),
@@ -195,6 +195,7 @@ DIALECT = Dialect(
         Route("GET", "/v1/models/{model}", "model"),
     ),
     control_paths=CONTROL_PATHS,
+    defaults={"context_management": ({"edits": []},), "service_tier": ("auto",)},
     hosted=HOSTED,
     rules_for=rules_for,
     modelled=MODELLED,

@@ -496,5 +496,6 @@ HOSTED = HostedTable(
     place=_place,
     read_block=_read_block,
     write_use=_write_use,
+    chosen=lambda tool: tool.get("name"),
     pairs=frozenset({"server_tool_use", "mcp_tool_use"}),
 )

@@ -351,7 +351,7 @@ def _write_limit(name: str, value: Any, body: Object, _: Report, _is_same: bool)
 def _write_sampler(name: str, value: Any, body: Object, report: Report, is_same: bool) -> None:  # noqa: FBT001 - the same
     if not is_same:
         if not samplers(body.get("model")):
-            report.lose("CONTROL_DROPPED", f"@{name}", f"this model takes no {name}")
+            drop_control(name, value, report, f"this model takes no {name}")
             return
         if name != "top_k" and not 0 <= value <= 1:
             value = min(max(value, 0), 1)

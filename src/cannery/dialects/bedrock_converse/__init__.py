@@ -72,6 +72,11 @@ DIALECT = Dialect(
     ),
     control_paths=CONTROL_PATHS,
     tool_paths={"strict": ".toolSpec.strict"},
+    defaults={
+        "guardrailConfig": ({"trace": "disabled"},),
+        "performanceConfig": ({"latency": "standard"},),
+        "serviceTier": ({"type": "default"},),
+    },
     rules_for=rules_by_model(RULES),
     modelled=MODELLED,
     modelled_answer=MODELLED_ANSWER,

@@ -272,7 +272,7 @@ def _write_sampler(name: str, value: Any, settled: Object, report: Report) -> No
             report.lose("CONTROL_DROPPED", "@max_tokens", "the limit is at least 1")
             return
     elif (name == "top_k" and not _is_claude(model)) or not samplers(model):
-        report.lose("CONTROL_DROPPED", f"@{name}", f"this model takes no {name}")
+        drop_control(name, value, report, f"this model takes no {name}")
         return
     elif name != "top_k" and not 0 <= value <= 1:
         value = min(max(value, 0), 1)

@@ -8,8 +8,9 @@ the system instruction is one field. Written against the types of google-genai 3
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
-from cannery.dialects.gemini_generate.forms import NAME, camel, read_form
+from cannery.dialects.gemini_generate.forms import NAME, camel, read_form, snake
 from cannery.dialects.gemini_generate.hosted import HOSTED
 from cannery.dialects.gemini_generate.reading import read_request
 from cannery.dialects.gemini_generate.responses import read_response, write_response
@@ -102,6 +103,23 @@ SERVICE = Service(
     operation="generate_content",
 )
 
+_USUAL: dict[str, tuple[Any, ...]] = {
+    "generationConfig.audioTimestamp": (False,),
+    "generationConfig.enableEnhancedCivicAnswers": (False,),
+    "generationConfig.logprobs": (0,),
+    "generationConfig.mediaResolution": ("MEDIA_RESOLUTION_UNSPECIFIED",),
+    "generationConfig.responseLogprobs": (False,),
+    "generationConfig.responseModalities": (["TEXT"],),
+    "serviceTier": ("standard",),
+    "store": (False,),
+    "toolConfig.includeServerSideToolInvocations": (False,),
+}
+DEFAULTS = {
+    ".".join(spelling(key) for key in path.split(".")): values
+    for path, values in _USUAL.items()
+    for spelling in (str, snake)
+}
+
 DIALECT = Dialect(
     name=NAME,
     messages="contents",
@@ -121,6 +139,7 @@ DIALECT = Dialect(
         for (method, path), kind in _KINDS.items()
     ),
     control_paths=CONTROL_PATHS,
+    defaults=DEFAULTS,
     hosted=HOSTED,
     modelled=MODELLED,
     rules_for=rules_for,

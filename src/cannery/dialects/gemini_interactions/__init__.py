@@ -65,6 +65,12 @@ DIALECT = Dialect(
         for version in ("/v1beta", "/v1beta2", "/v1", "")
     ),
     control_paths=CONTROL_PATHS,
+    defaults={
+        "background": (False,),
+        "response_modalities": (["text"],),
+        "service_tier": ("standard",),
+        "store": (True, False),
+    },
     references={
         "previous_interaction_id": "HISTORY_MISSING",
         "continuation_token": "HISTORY_MISSING",

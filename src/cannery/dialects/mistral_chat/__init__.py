@@ -79,7 +79,7 @@ DIALECT = Dialect(
     ),
     control_paths=CONTROL_PATHS,
     modelled=MODELLED,
-    defaults={"safe_prompt": False},
+    defaults={"safe_prompt": (False,)},
     tool_paths=TOOL_PATHS,
     short_names=("mistral",),
     service=Service(

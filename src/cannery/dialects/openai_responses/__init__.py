@@ -117,6 +117,18 @@ DIALECT = Dialect(
         Route("GET", "/v1/models/{model}", "model"),
     ),
     control_paths=CONTROL_PATHS,
+    defaults={
+        "background": (False,),
+        "frequency_penalty": (0, 0.0),
+        "presence_penalty": (0, 0.0),
+        "service_tier": ("auto",),
+        # No other service keeps answers, so that none has to be told not to.
+        "store": (True, False),
+        "stream_options": ({"include_obfuscation": True}, {"include_obfuscation": False}),
+        "text.verbosity": ("medium",),
+        "top_logprobs": (0,),
+        "truncation": ("disabled",),
+    },
     hosted=HOSTED,
     references={
         "previous_response_id": "HISTORY_MISSING",

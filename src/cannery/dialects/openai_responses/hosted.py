@@ -584,6 +584,8 @@ HOSTED = HostedTable(
     split=_split,
     read_block=_read_block,
     write_use=_write_use,
+    # The choice of a server has to name it.
+    chosen=lambda tool: None if tool["type"] == "mcp" else tool["type"],
     pairs=frozenset({"shell_call"}),
     group=_GROUP,
     read_tool=read_tool,

@@ -91,6 +91,8 @@ _ALWAYS = ("parameters", "strict")
 _NO_PARAMETERS = {"type": "object", "properties": {}}
 _THINKING = ("effort", "summary")
 _CHOICES = frozenset({"auto", "none", "required"})
+# Hosted tools that a choice names only in a list of those that are allowed.
+_LISTED = frozenset({"web_search"})
 
 
 # The settings that are one value: their names in the model, and the types that are read.
@@ -183,10 +185,12 @@ def _take_choice(value: Any, values: Object) -> Object | None:
         return None
     if type(value) is not dict:
         return _UNTAKEN
-    freeform = {tool.name for tool in values.get("tools", ()) if tool.is_freeform}
+    tools = values.get("tools", ())
+    freeform = {tool.name for tool in tools if tool.is_freeform}
+    hosted = _hosted_names(tools)
     if value.get("type") == "allowed_tools":
-        return _take_allowed(value, values, freeform)
-    name = _chosen(value)
+        return _take_allowed(value, values, freeform, hosted)
+    name = _chosen(value, hosted)
     if name is None:
         return _UNTAKEN
     is_freeform = value["type"] == "custom"
@@ -194,9 +198,17 @@ def _take_choice(value: Any, values: Object) -> Object | None:
     return _take_chosen(value, {*freeform, name} if is_freeform else freeform)
 
 
-def _take_allowed(value: Object, values: Object, freeform: set[str]) -> Object | None:
+def _hosted_names(tools: Sequence[Tool]) -> set[str]:
+    """The names of hosted tools that no function has."""
+    functions = {tool.name for tool in tools if tool.hosted is absent}
+    return {tool.name for tool in tools} - functions
+
+
+def _take_allowed(
+    value: Object, values: Object, freeform: set[str], hosted: set[str]
+) -> Object | None:
     tools, mode = value.get("tools"), value.get("mode")
-    names = [_chosen(tool) for tool in tools] if type(tools) is list else []
+    names = [_chosen(tool, hosted) for tool in tools] if type(tools) is list else []
     if None in names or not names:
         return _UNTAKEN
     must_call = mode == "required"
@@ -209,16 +221,22 @@ def _take_allowed(value: Object, values: Object, freeform: set[str]) -> Object |
     return setting(value, {"tools": {"i": left}} if left else {}, written)
 
 
-def _chosen(choice: Any) -> str | None:
-    """The name of a chosen function or custom tool."""
-    if type(choice) is not dict or choice.get("type") not in ("function", "custom"):
+def _chosen(choice: Any, hosted: set[str]) -> str | None:
+    """The name of a chosen tool; that of a hosted tool is its type."""
+    if type(choice) is not dict:
         return None
+    if choice.get("type") not in ("function", "custom"):
+        kind = choice.get("type")
+        return kind if type(kind) is str and kind in hosted else None
     name = choice.get("name")
-    return name if type(name) is str else None
+    return name if type(name) is str and name not in hosted else None
 
 
 def _take_chosen(choice: Object, freeform: set[str]) -> Object | None:
     """Take what will be written of a chosen tool, and give the patch of the rest."""
+    if choice["type"] not in ("function", "custom"):
+        del choice["type"]
+        return setting(choice, {}, {})
     name = choice.pop("name")
     written: Object = {}
     keep_unusual(choice, "type", "custom" if name in freeform else "function", written)
@@ -379,7 +397,9 @@ def _make_legal(written: Object, tool: Tool) -> None:
 
 
 def _write_choice(request: Request, choice: ToolChoice, body: Object, report: Report) -> None:
+    hosted = _hosted_names(request.tools)
     sent = [str(tool.get("name")) for tool in body.get("tools", ()) if isinstance(tool, dict)]
+    sent += hosted
     is_free = choice.mode in ("auto", "none")
     if request.source != NAME and not (is_free or is_possible(choice, sent)):
         drop_choice(choice, report)
@@ -387,12 +407,18 @@ def _write_choice(request: Request, choice: ToolChoice, body: Object, report: Re
     freeform = {tool.name for tool in request.tools if tool.is_freeform}
     if choice.is_freeform:
         freeform.update(choice.names)
-    named = [
-        {"type": "custom" if name in freeform else "function", "name": name}
-        for name in choice.names
-    ]
-    if choice.mode == "allowed":
-        mode = "required" if choice.must_call else "auto"
+    named = [_named(name, freeform, hosted) for name in choice.names]
+    is_forced = choice.must_call or choice.mode == "named"
+    is_listed = request.source != NAME and choice.mode == "named" and choice.names[0] in _LISTED
+    if choice.mode == "allowed" or is_listed:
+        mode = "required" if is_forced else "auto"
         body["tool_choice"] = {"type": "allowed_tools", "mode": mode, "tools": named}
     else:
         body["tool_choice"] = named[0] if choice.mode == "named" else choice.mode
+
+
+def _named(name: str, freeform: set[str], hosted: set[str]) -> Object:
+    """A tool as a choice names it."""
+    if name in hosted:
+        return {"type": name}
+    return {"type": "custom" if name in freeform else "function", "name": name}

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from cannery.families.chat.details import DETAILS, write_detail
 from cannery.messages.content import (
     AudioContentClass,
     OpaqueContentClass,
     ReasoningContentClass,
     RefusalContentClass,
 )
+from cannery.messages.residue import Residue
 from cannery.wire.bodies import Object
 from cannery.wire.residues import recall
 
@@ -19,6 +21,7 @@ EMPTY = frozenset({"absent", "null", "empty"})
 _FIELDS: dict[str, type] = {
     "reasoning_content": ReasoningContentClass,
     "reasoning": ReasoningContentClass,
+    DETAILS: ReasoningContentClass,
     "tool_plan": ReasoningContentClass,
     "refusal": RefusalContentClass,
     "audio": AudioContentClass,
@@ -31,6 +34,17 @@ def field_of_form(form: str | None, held: Any) -> str | None:
     """The field in which something was said; none for what cannot be said there, since it took the place of another."""
     kind = _FIELDS.get(form or "")
     return form if kind is not None and isinstance(held, kind) else None
+
+
+def add_thought(
+    message: Object, field: str, held: ReasoningContentClass, residue: Residue | None
+) -> None:
+    """Say a thought in the field from which it was read."""
+    if field != DETAILS:
+        say_more(message, field, held.shown)
+        return
+    part = None if residue is None else residue.part
+    message.setdefault(field, []).append(recall(write_detail(held), part))
 
 
 def recalled(message: Object, patch: str | None) -> Object:

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from cannery.families.chat.attached import SPEAKERS, MediaOfResults
+from cannery.families.chat.details import DETAILS, read_detail
 from cannery.families.chat.waiting import WaitingCalls
 from cannery.families.chat.writing import AUDIO_FORMATS
 from cannery.families.openai.shared import cache_mark
@@ -52,7 +53,8 @@ _ROLES = VOCABULARIES["openai"]
 _AUDIO_TYPES = {sound: mime_type for mime_type, sound in AUDIO_FORMATS.items()}
 _REASONING_KEYS = ("reasoning_content", "reasoning")
 # What an assistant says beside its content.
-_BESIDE = frozenset((*_REASONING_KEYS, *("refusal", "audio", "tool_calls", "function_call")))
+_THOUGHTS = frozenset((*_REASONING_KEYS, DETAILS))
+_BESIDE = frozenset((*_THOUGHTS, *("refusal", "audio", "tool_calls", "function_call")))
 # The types of calls that have a name.
 _CALLED = frozenset({"function", "custom"})
 # What a part says, and the patch that gives its exact spelling again.
@@ -287,7 +289,7 @@ class ChatReader(MediaOfResults):
             self.places.append(path + ("content",))
             return
         start = len(self.canisters)
-        if "reasoning_content" in message or "reasoning" in message:
+        if message and not _THOUGHTS.isdisjoint(message):
             self._reasoning(message, path)
         if type(content) is str and (content or not self._says_more(message, start)):
             joined = len(self.canisters) > start
@@ -361,6 +363,22 @@ class ChatReader(MediaOfResults):
                 residue = Residue(self.dialect, form=key)
                 joined = len(self.canisters) > start
                 self._add(new_assistant(held, self.when, joined, residue), path + (key,))
+        if len(self.canisters) == start:
+            self._details(message, path)
+
+    def _details(self, message: Object, path: Path) -> None:
+        """Thoughts that are told only in detail; beside their text the details say it once more."""
+        items = message.get(DETAILS)
+        origin = Origin(self.dialect, self.model)
+        read = [read_detail(item, origin) for item in items] if type(items) is list else []
+        found = [each for each in read if each is not None]
+        if not found or len(found) < len(read):
+            return
+        del message[DETAILS]
+        for index, (held, left) in enumerate(found):
+            kept = self._kept(set_again(left), None, DETAILS)
+            canister = new_assistant(held, self.when, bool(index), kept)
+            self._add(canister, path + (DETAILS, index))
 
     def _beside(self, message: Object, path: Path, start: int) -> None:
         """What an assistant message says in fields beside its content."""

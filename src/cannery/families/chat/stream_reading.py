@@ -14,6 +14,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from cannery.families.chat.answers import read_citation
+from cannery.families.chat.details import DETAILS, goes_on, pieces_of, read_detail
 from cannery.families.chat.shape import Shape
 from cannery.families.chat.stream_around import CHOICE, DELTA, HEAD, REASONING, Around
 from cannery.families.chat.stream_calls import LEGACY, StreamedCall, StreamedCalls
@@ -21,6 +22,7 @@ from cannery.messages.absence import absent
 from cannery.messages.content import (
     Citation,
     Origin,
+    ReasoningContentClass,
     new_audio,
 )
 from cannery.messages.events import (
@@ -42,6 +44,7 @@ from cannery.wire.answers import call_stem
 from cannery.wire.arguments import argument_text
 from cannery.wire.bodies import guarded, is_named
 from cannery.wire.controls import integer, text
+from cannery.wire.residues import set_again
 from cannery.wire.sse import DONE, FrameReader
 from cannery.wire.streams import (
     beside,
@@ -83,6 +86,9 @@ class ChatStreamReader:
         # An empty text, which is the answer if nothing else comes.
         self._is_blank = False
         self._failed = False
+        # How thoughts are told: as text, or only in details, of which one is under way.
+        self._thinks = ""
+        self._detailed: dict[str, Any] | None = None
 
     def feed(self, chunk: bytes) -> Iterator[Event]:
         """The events that these bytes complete."""
@@ -122,7 +128,10 @@ class ChatStreamReader:
         others = []
         for choice in choices:
             if isinstance(choice, dict) and choice.get("index", 0) == 0:
+                details = self._take_details(choice.get("delta"))
                 self._around.take_choice(choice)
+                for item, held, left in details:
+                    yield from self._detail(item, held, left)
                 yield from self._choice(choice)
                 others += _unsaid(choice, self._told_of_choice, self.is_said)
             else:
@@ -183,6 +192,7 @@ class ChatStreamReader:
         if isinstance(delta, dict):
             for key in REASONING:
                 if isinstance(delta.get(key), str) and delta[key]:
+                    self._thinks = "text"
                     yield from self._say("reasoning", delta[key], key)
                     break
             yield from self._content(delta.get("content"))
@@ -236,6 +246,35 @@ class ChatStreamReader:
         if kind == "text":
             self._length += len(words)
         yield Delta(self._spoken[1], words)
+
+    def _take_details(self, delta: Any) -> list[tuple[Any, ReasoningContentClass, Any]]:
+        """Take the details of thoughts that are told only so: each item, its thought, and what else it says."""
+        items = delta.get(DETAILS) if isinstance(delta, dict) else None
+        has_text = isinstance(delta, dict) and any(delta.get(key) for key in REASONING)
+        if not isinstance(items, list) or has_text or self._thinks == "text":
+            return []
+        origin = Origin(self.dialect, self._model)
+        found = [(item, read_detail(item, origin)) for item in items]
+        if any(read is None for _, read in found):
+            return []
+        del delta[DETAILS]
+        self._thinks = "details"
+        return [(item, *read) for item, read in found if read is not None]
+
+    def _detail(self, item: Any, held: ReasoningContentClass, left: Any) -> Iterator[Event]:
+        """More of a thought, or another one."""
+        is_open = self._spoken is not None and self._spoken[0] == "reasoning"
+        if not is_open or not goes_on(item, self._detailed):
+            yield from self._end_spoken()
+            self._spoken = ("reasoning", self._count)
+            patch = set_again(left)
+            part = None if patch is None else guarded(self.dialect, lambda: write_json(patch))
+            residue = Residue(self.dialect, part, None, DETAILS)
+            yield PartStart(self._count, "reasoning", origin=held.origin, residue=residue)
+            self._count += 1
+        self._detailed = item
+        for channel, words in pieces_of(held):
+            yield Delta(self._spoken[1], words, channel)  # type: ignore[index]
 
     def _cite(self, annotations: list[Any]) -> Iterator[Event]:
         """Citations of the text under way, or of the first to come; those of an ended text are not translated."""

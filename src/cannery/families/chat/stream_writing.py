@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from cannery.families.chat.answers import write_usage
+from cannery.families.chat.details import DETAILS, piece
 from cannery.families.chat.shape import Shape
 from cannery.families.chat.stream_calls import LEGACY
 from cannery.families.chat.stream_speech import Citations, Turns
@@ -141,6 +142,11 @@ class ChatStreamWriter(EventWriter):
 
     def _think(self, start: PartStart, event: Delta) -> bytes:
         field = own_word(start, self.dialect)
+        if field == DETAILS:
+            residue = own_residue(start, self.dialect)
+            part = None if residue is None else residue.part
+            item = recall(piece(event.channel, event.text), part)
+            return self._annotations() + self._chunk({DETAILS: [item]})
         if not (self._options.reasoning or field) or event.channel not in ("text", "summary"):
             return b""
         is_own = start.origin is not None and start.origin.dialect == self.dialect

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any, ClassVar, assert_never
 
-from cannery.families.chat.fields import EMPTY, field_of_form, recalled, say_more
+from cannery.families.chat.fields import EMPTY, add_thought, field_of_form, recalled, say_more
 from cannery.families.openai.shared import detail_place, image_detail
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
@@ -558,7 +558,7 @@ class ChatWriter:
         self, held: ReasoningContentClass, message: Object, field: str | None, piece: Piece
     ) -> None:
         if field is not None:
-            say_more(message, field, held.shown)
+            add_thought(message, field, held, piece.canister.residue)
             return
         report_residue(piece.canister, self.report, piece.place)
         if self.report.takes_reasoning and held.shown:

@@ -5,6 +5,7 @@ What several providers have as settings stands in ``options``. A request that do
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from cannery.families.chat.settings import FLAG, NUMBER, WHOLE, Settings
@@ -56,7 +57,12 @@ MODELLED = frozenset(
     }
 )
 # Settings that say nothing where they have these values.
-DEFAULTS = {"keep_alive": "5m", "logprobs": False}
+DEFAULTS: Mapping[str, tuple[Any, ...]] = {
+    "keep_alive": ("5m",),
+    "logprobs": (False,),
+    "truncate": (True,),
+    "shift": (True,),
+}
 # What both APIs take and no other: of the options any, since they are the model's.
 _SHARED = frozenset({"keep_alive", "logprobs", "top_logprobs", "truncate", "shift", "options"})
 _SIBLINGS = ("ollama_chat", "ollama_generate")
