@@ -293,8 +293,7 @@ def report_lost_settings(
     elif target is not None and target.takes_over is not None:
         report.taken = target.takes_over(value, left)
     if taken:
-        places = report.taken.places | taken
-        report.taken = msgspec.structs.replace(report.taken, places=places)
+        report.take(taken)
     paths, defaults = source.control_paths, source.defaults
     report_settings(value, left, modelled, paths, report, references, defaults)
 

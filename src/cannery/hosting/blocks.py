@@ -11,9 +11,12 @@ from cannery.messages.canisters import AnyCanister
 from cannery.messages.content import OpaqueContentClass
 from cannery.messages.hosted import HostedUse, Output
 from cannery.messages.json_text import decode_json
+from cannery.messages.requests import Response
+from cannery.messages.residue import Residue
 from cannery.wire.foreign import lost_field
-from cannery.wire.hosted import ClientResult, HostedTable, Outcome, Told, leaves
+from cannery.wire.hosted import Beside, ClientResult, HostedTable, Outcome, Told, leaves
 from cannery.wire.losses import Place, Report
+from cannery.wire.residues import dropped_keys
 
 # What becomes of a use that the target cannot say: it is left out, or written as text.
 WAYS = ("native", "text")
@@ -54,6 +57,14 @@ def with_outcome(use: HostedUse, outcome: Outcome) -> HostedUse:
     return HostedUse(use.identifier, use.call, outcome.result, outcome.error)
 
 
+def told_beside(residue: Residue | None) -> list[Beside]:
+    """The uses that an answer tells beside its blocks, by the residue of its fields."""
+    table = None if residue is None else table_of(residue.dialect)
+    if residue is None or table is None or table.read_beside is None:
+        return []
+    return table.read_beside(dropped_keys(residue.envelope))
+
+
 def hosted_uses(canisters: Iterable[AnyCanister]) -> tuple[HostedUse, ...]:
     """The uses of hosted tools in a conversation or an answer, each with what came of it."""
     found: list[HostedUse] = []
@@ -68,6 +79,10 @@ def hosted_uses(canisters: Iterable[AnyCanister]) -> tuple[HostedUse, ...]:
         if outcome is not None and outcome.identifier in waiting:
             index = waiting.pop(outcome.identifier)
             found[index] = with_outcome(found[index], outcome)
+    if isinstance(canisters, Response):
+        kinds = {use.kind for use in found}
+        beside = told_beside(canisters.residue)
+        found += [each.use for each in beside if each.use.kind not in kinds]
     return tuple(found)
 
 

@@ -11,13 +11,14 @@ from typing import Any
 
 import msgspec
 
-from cannery.hosting.blocks import outcome_in, told_by, with_outcome
+from cannery.hosting.blocks import outcome_in, told_beside, told_by, with_outcome
 from cannery.hosting.uses import Identifiers, client_name, hosted_text, in_words_of
 from cannery.messages.content import new_opaque
 from cannery.messages.events import Delta, Event, Finish, PartEnd, PartStart
 from cannery.messages.hosted import HostedUse
 from cannery.messages.json_text import write_json
 from cannery.messages.requests import FinishReason
+from cannery.messages.residue import Residue
 from cannery.wire.answers import call_stem
 from cannery.wire.contract import Dialect, StreamOptions
 from cannery.wire.hosted import ClientCall
@@ -40,6 +41,7 @@ class StreamedUses:
         self._identifiers = Identifiers(call_stem(None))
         self._waiting: dict[str, HostedUse] = {}
         self._has_calls = False
+        self._kinds: set[str] = set()
 
     def begin(self, identifier: Any) -> None:
         """Take the id of the answer, of which those of its calls are made."""
@@ -56,6 +58,8 @@ class StreamedUses:
         if outcome is not None:
             use = self._waiting.pop(outcome.identifier, None)
             return None if use is None else self._said(with_outcome(use, outcome))
+        if isinstance(told, HostedUse):
+            self._kinds.add(told.kind)
         if not isinstance(told, HostedUse) or not self._is_sayable(told):
             return None
         if table is not None and held.tag in table.pairs:
@@ -66,9 +70,17 @@ class StreamedUses:
     def finish(self, event: Finish) -> Sequence[Event]:
         """What waited for an end that never came, and the end of the answer: a call for the client is why it stops."""
         waiting, self._waiting = self._waiting, {}
+        uses = [*waiting.values(), *self._beside(event.around)]
         if self._has_calls and event.reason is FinishReason.Stop:
             event = msgspec.structs.replace(event, reason=FinishReason.Tool)
-        return [*(said for use in waiting.values() for said in self._said(use)), event]
+        return [*(said for use in uses for said in self._said(use)), event]
+
+    def _beside(self, around: Residue | None) -> list[HostedUse]:
+        """The uses that only the fields around the answer tell."""
+        if around is None or around.dialect == self._target.name:
+            return []
+        uses = [each.use for each in told_beside(around)]
+        return [use for use in uses if use.kind not in self._kinds and self._is_sayable(use)]
 
     def _is_sayable(self, use: HostedUse) -> bool:
         return self._way == "text" or in_words_of(self._target, use, is_answer=True) is not None

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from cannery.hosting.blocks import outcome_in, report_left, table_of, told_by, with_outcome
+from cannery.hosting.blocks import (
+    hosted_uses,
+    outcome_in,
+    report_left,
+    table_of,
+    told_beside,
+    told_by,
+    with_outcome,
+)
 from cannery.hosting.offers import Offer, group_of
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
@@ -17,15 +26,17 @@ from cannery.messages.canisters import (
     new_invocation,
     new_result,
 )
-from cannery.messages.content import OpaqueContentClass, new_opaque
+from cannery.messages.checked import now
+from cannery.messages.content import OpaqueContentClass, TextualContentClass, new_opaque
 from cannery.messages.conversation import Conversation
-from cannery.messages.hosted import HostedUse
+from cannery.messages.hosted import FileQuery, HostedUse, Search, Sources
 from cannery.messages.json_text import decode_json, write_json
 from cannery.messages.requests import FinishReason, Response
 from cannery.wire.answers import call_stem
 from cannery.wire.contract import Dialect, Piece
 from cannery.wire.foreign import report_residue
 from cannery.wire.hosted import (
+    Beside,
     ClientCall,
     ClientResult,
     MoreTools,
@@ -56,16 +67,19 @@ def said(
     *,
     stem: str | None = None,
     way: str = "native",
+    beside: Sequence[Beside] = (),
 ) -> list[Piece]:
     """The pieces with the blocks of other dialects as the target says them; the rest is left for its writer.
 
-    ``stem`` is what the made ids of an answer's calls begin with; None for a history.
+    ``stem`` is what the made ids of an answer's calls begin with; None for a history. ``beside`` is what the answer
+    tells beside its blocks.
     """
     blocks = [_block(piece, target) for piece in pieces]
     renames_calls = offer is not None and offer.renames_calls
     if not renames_calls and all(block.told is None for block in blocks):
         return pieces
     _pair(blocks)
+    _add_sources(blocks, beside)
     saying = _Saying(target, report, offer or Offer(), stem, way)
     return [piece for block in blocks if not block.is_gone for piece in saying.pieces(block)]
 
@@ -73,11 +87,25 @@ def said(
 def said_answer(response: Response, target: Dialect, report: Report, way: str) -> Response:
     """An answer with the blocks of other dialects as the target says them."""
     canisters = response.canisters
-    if not any(type(canister.held) is OpaqueContentClass for canister in canisters):
+    has_blocks = any(type(canister.held) is OpaqueContentClass for canister in canisters)
+    beside = told_beside(response.residue)
+    if not has_blocks and not beside:
         return response
     pieces = [Piece(canister, index) for index, canister in enumerate(canisters)]
     stem = call_stem(response.identifier)
-    arranged = said(pieces, target, report, None, stem=stem, way=way)
+    arranged = pieces
+    if has_blocks:
+        arranged = said(pieces, target, report, None, stem=stem, way=way, beside=beside)
+    told = [*hosted_uses(canisters)] if has_blocks else []
+    saying = _Saying(target, report, Offer(), stem, way)
+    is_cited = any(map(_is_cited, canisters))
+    for each in beside:
+        if is_cited:
+            report.take(each.cited)
+        if _is_told(each.use, told):
+            report.take(each.said)
+        elif all(use.kind != each.use.kind for use in told):
+            arranged = saying.put_in(each, arranged)
     if arranged is pieces:
         return response
     heard = Conversation.trusted(piece.canister for piece in arranged)
@@ -115,6 +143,19 @@ def _pair(blocks: list[_Block]) -> None:
             block.is_gone = True
 
 
+def _add_sources(blocks: list[_Block], beside: Sequence[Beside]) -> None:
+    """Let the last search know what was found, where only the answer as a whole tells it."""
+    for each in beside:
+        same = [
+            (block, block.told)
+            for block in blocks
+            if isinstance(block.told, HostedUse) and block.told.kind == each.use.kind
+        ]
+        if same and not any(_urls(use) for _, use in same):
+            block, use = same[-1]
+            block.told = msgspec.structs.replace(use, result=each.use.result)
+
+
 class _Saying:
     """Says blocks as the target does."""
 
@@ -147,6 +188,26 @@ class _Saying:
             if residue is not None and residue.cache:
                 self._report.lose("CACHE_MARK_DROPPED", each.place)
         return [Piece(canister, piece.place, piece.is_synthetic) for canister in written]
+
+    def put_in(self, beside: Beside, pieces: list[Piece]) -> list[Piece]:
+        """The pieces of an answer with a use that it tells beside them, which stands before the first text."""
+        spoken = (place for place, piece in enumerate(pieces) if _is_text(piece.canister))
+        start = next(spoken, 0)
+        behind = pieces[start].canister if pieces else new_assistant("", now())
+        written = self._use(beside.use, behind)
+        if written is None:
+            return pieces
+        report = self._report
+        report.lose(self._code, beside.place)
+        for detail in self._unsaid:
+            report.lose("HOSTED_APPROXIMATED", beside.place, detail)
+        self._unsaid = ()
+        report.take(beside.said)
+        added = [Piece(canister, None) for canister in written]
+        rest = pieces[start:]
+        if rest:
+            rest[0] = Piece(changed(behind, joined=True), rest[0].place, rest[0].is_synthetic)
+        return [*pieces[:start], *added, *rest]
 
     def _note(self, block: _Block) -> None:
         """Tell where a block is said in another shape, and what of it could not be said."""
@@ -212,6 +273,31 @@ class _Saying:
             new_assistant(block, when, bool(index) or canister.joined)
             for index, block in enumerate(blocks)
         ]
+
+
+def _is_told(use: HostedUse, told: list[HostedUse]) -> bool:
+    """Whether all that a use tells is told by others; where none tells a source, the last one was told of them."""
+    same = [one for one in told if one.kind == use.kind]
+    queries = {query for one in same for query in _queries(one)}
+    urls = {url for one in same for url in _urls(one)}
+    return bool(same) and queries.issuperset(_queries(use)) and (not urls or urls >= {*_urls(use)})
+
+
+def _queries(use: HostedUse) -> tuple[str, ...]:
+    return use.call.queries if isinstance(use.call, (Search, FileQuery)) else ()
+
+
+def _urls(use: HostedUse) -> list[str | None]:
+    return [one.url for one in use.result.items] if isinstance(use.result, Sources) else []
+
+
+def _is_cited(canister: AnyCanister) -> bool:
+    return isinstance(canister.held, TextualContentClass) and bool(canister.held.citations)
+
+
+def _is_text(canister: AnyCanister) -> bool:
+    is_call = type(canister) is InvocationCanisterClass
+    return not is_call and isinstance(canister.held, (str, TextualContentClass))
 
 
 class Identifiers:

@@ -28,6 +28,7 @@ from cannery.messages.hosted import (
     UserLocation,
 )
 from cannery.wire.bodies import Object
+from cannery.wire.residues import Left
 
 # --- definitions -------------------------------------------------------------------------------
 
@@ -249,6 +250,18 @@ class Outcome(Struct, frozen=True, gc=False):
 Told = HostedUse | Outcome | ClientCall | ClientResult | MoreTools
 
 
+class Beside(Struct, frozen=True, gc=False):
+    """A use that an answer tells beside its blocks, and the path where it stands.
+
+    ``said`` are the paths of all that it says, ``cited`` those that the citations of the answer say again.
+    """
+
+    use: HostedUse
+    place: str
+    said: frozenset[str] = frozenset()
+    cited: frozenset[str] = frozenset()
+
+
 class Written(Struct, frozen=True, gc=False):
     """A use in the shapes of a dialect: blocks with their tags, and what they have no room for."""
 
@@ -263,8 +276,9 @@ class HostedTable(Struct, frozen=True, gc=False):
     some, each with the tag that it stands for; ``gather`` puts together what belongs to one definition. ``place`` gives
     the tool of a definition, and the fields of the body that it takes. ``read_block`` takes what a block tells out of
     it; ``write_use`` says a use in an answer or in a history (``is_answer``), or gives None where the server would
-    refuse it. ``chosen`` gives the name by which a choice of tools names a definition, None where it cannot. A
-    ``group`` is the tag of a tool that is several functions with a name in common, and ``read_tool`` reads a tool.
+    refuse it. ``read_beside`` finds uses in the fields around an answer. ``chosen`` gives the name by which a choice of
+    tools names a definition, None where it cannot. A ``group`` is the tag of a tool that is several functions with a
+    name in common, and ``read_tool`` reads a tool.
     """
 
     rows: tuple[ToolRow, ...] = ()
@@ -275,6 +289,7 @@ class HostedTable(Struct, frozen=True, gc=False):
     place: Callable[[str, Object], tuple[Object | None, Object]] = with_type
     read_block: Callable[[str, Object], Told | None] | None = None
     write_use: Callable[[HostedUse, bool], Written | None] | None = None
+    read_beside: Callable[[Left], list[Beside]] | None = None
     chosen: Callable[[Object], str | None] | None = None
     # The tags of calls of which another block says what came of them.
     pairs: frozenset[str] = frozenset()

@@ -269,6 +269,10 @@ class Report(Struct):
         """Record a loss; ``within`` is the path below the place."""
         self.lost.append((code, place, detail, within))
 
+    def take(self, places: frozenset[str]) -> None:
+        """Note fields of the source that are said elsewhere."""
+        self.taken = TakenOver(self.taken.fields, self.taken.places | places)
+
     def tool_place(self, index: int) -> str:
         """The place of a tool of the request that is written."""
         return self.tool_places[index] if self.tool_places else f"tools[{index}]"

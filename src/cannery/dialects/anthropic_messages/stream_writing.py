@@ -16,8 +16,10 @@ from cannery.dialects.anthropic_messages.responses import (
     stop_word,
     write_usage,
 )
+from cannery.dialects.anthropic_messages.writing import shown_citation
 from cannery.messages.absence import absent
 from cannery.messages.content import (
+    Citation,
     DataContentClass,
     OpaqueContentClass,
     TextualContentClass,
@@ -201,12 +203,10 @@ class MessagesStreamWriter(BlockWriter[_Part]):
         elif part.start.kind == "reasoning":
             return self._think(part, event)
         elif event.channel == "citation":
-            if event.citation is not None and event.citation.dialect == NAME:
-                residue = own_residue(event, NAME)
-                raw = decode_json(event.citation.raw)
-                raw = raw if residue is None else recall(raw, residue.part)
+            shown = None if event.citation is None else _shown(event, event.citation)
+            if shown is not None:
                 opened = b"" if part.is_written else self._text(part)
-                return opened + self._block_delta(part, "citations_delta", "citation", raw)
+                return opened + self._block_delta(part, "citations_delta", "citation", shown)
         elif event.channel == "text" and event.text:
             if not part.is_written:
                 return self._first_words(part, event.text)
@@ -293,3 +293,12 @@ class MessagesStreamWriter(BlockWriter[_Part]):
 def _counts(report: UsageReport) -> Object:
     """Tokens counted so far, as this server counts them."""
     return own_count(report, NAME, write_usage(report.usage))
+
+
+def _shown(event: Delta, citation: Citation) -> Any:
+    """A citation as a client of this dialect sees it; None where it cannot."""
+    if citation.dialect != NAME:
+        return shown_citation(citation)
+    residue = own_residue(event, NAME)
+    raw = decode_json(citation.raw)
+    return raw if residue is None else recall(raw, residue.part)

@@ -28,6 +28,7 @@ from cannery.messages.canisters import (
 from cannery.messages.content import (
     PLAIN,
     BinaryContentStruct,
+    Citation,
     FileContentClass,
     ImageContentClass,
     Origin,
@@ -37,6 +38,7 @@ from cannery.messages.json_text import decode_json
 from cannery.messages.payload import Location
 from cannery.messages.residue import PREAMBLE, Residue
 from cannery.wire.bodies import Object
+from cannery.wire.citations import report_approximated
 from cannery.wire.contents import Medium
 from cannery.wire.contract import Piece
 from cannery.wire.foreign import report_residue, says_only_text
@@ -265,7 +267,12 @@ class MessageWriter(TurnWriter):
         citations: list[Any] = []
         for citation in content.citations:
             if citation.dialect != NAME:
-                self.report.lose("CITATION_DROPPED", place)
+                shown = shown_citation(citation) if self.for_answer else None
+                if shown is None:
+                    self.report.lose("CITATION_DROPPED", place)
+                else:
+                    citations.append(shown)
+                    self._report_shown(citation, place)
             elif self.is_same and not self.for_answer:
                 citations.append(Fragment(citation.raw))
             else:
@@ -277,6 +284,12 @@ class MessageWriter(TurnWriter):
         if citations:
             blocks[0]["citations"] = citations
         return blocks
+
+    def _report_shown(self, citation: Citation, place: Place) -> None:
+        if citation.start is not None:
+            detail = "a citation is about its whole text here"
+            self.report.lose("CITATION_APPROXIMATED", place, detail)
+        report_approximated((citation,), NAME, self.report, place)
 
     def _media(self, content: Medium, place: Place) -> list[Any]:
         if not isinstance(content, ImageContentClass):
@@ -382,3 +395,21 @@ def _is_inline(canister: AnyCanister) -> bool:
     """Whether a supervisor was a message of its own and not part of the system field."""
     residue = own_residue(canister, NAME)
     return residue is not None and (residue.form or "").startswith(INLINE)
+
+
+def shown_citation(citation: Citation) -> Object | None:
+    """A citation of another dialect as an answer shows it; None for one that is not about a page.
+
+    Words that a citation covers are those of the answer, not of the page.
+    """
+    if citation.url is None:
+        return None
+    quoted = citation.cited_text if citation.start is None else None
+    return {
+        "type": "web_search_result_location",
+        "url": citation.url,
+        "title": citation.title,
+        "cited_text": quoted or "",
+        # Only this provider can make it.
+        "encrypted_index": "",
+    }

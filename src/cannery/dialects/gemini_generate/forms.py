@@ -28,6 +28,8 @@ from cannery.wire.residues import nested, noted
 
 NAME = "gemini_generate"
 SIGNATURE = "thoughtSignature"
+# The type of a search in the parts that tell of one.
+WEB_SEARCH = "GOOGLE_SEARCH_WEB"
 OUTPUT, ERROR = "output", "error"
 _read_fields = msgspec.json.Decoder(dict[str, Raw]).decode
 _HUMP = re.compile(r"[A-Z]")

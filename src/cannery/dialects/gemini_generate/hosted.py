@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Iterator
 from typing import Any
 
-from cannery.dialects.gemini_generate.forms import camel, spelled
+from cannery.dialects.gemini_generate.forms import WEB_SEARCH, camel, spelled
 from cannery.messages.hosted import (
     CodeExecution,
     Fetch,
@@ -30,6 +30,7 @@ from cannery.wire.bodies import Object
 from cannery.wire.hosted import (
     TEXT,
     TEXTS,
+    Beside,
     Form,
     HostedTable,
     Outcome,
@@ -37,8 +38,10 @@ from cannery.wire.hosted import (
     Told,
     ToolRow,
     Written,
+    leaves,
     take_text,
 )
+from cannery.wire.residues import Left
 
 _SCHEME = "Bearer "
 _BEARER = Form(
@@ -92,7 +95,7 @@ def _place(tag: str, value: Object) -> tuple[Object | None, Object]:
 
 # --- parts ---------------------------------------------------------------------------------------
 
-_SEARCH, _IMAGES, _PAGES = "GOOGLE_SEARCH_WEB", "GOOGLE_SEARCH_IMAGE", "URL_CONTEXT"
+_SEARCH, _IMAGES, _PAGES = WEB_SEARCH, "GOOGLE_SEARCH_IMAGE", "URL_CONTEXT"
 _FILES = "FILE_SEARCH"
 
 
@@ -157,6 +160,73 @@ _PARTS = {
     "toolCall": _read_call,
     "toolResponse": _read_answer,
 }
+
+
+# --- grounding -----------------------------------------------------------------------------------
+
+_GROUNDING = ("groundingMetadata", "grounding_metadata")
+
+
+def _read_beside(left: Left) -> list[Beside]:
+    """The searches that the grounding of an answer tells of, where no parts tell of them."""
+    found = []
+    for path, held in left:
+        if path.rpartition(".")[2] in _GROUNDING and type(held) is dict:
+            found += _read_grounding(path.removeprefix("."), held)
+    return found
+
+
+def _read_grounding(place: str, grounding: Object) -> list[Beside]:
+    web = _queries(grounding, "webSearchQueries"), _sources(grounding, "web")
+    files = _queries(grounding, "retrievalQueries"), _sources(grounding, "retrievedContext")
+    supports, chunks = (spelled(grounding, key) for key in ("groundingSupports", "groundingChunks"))
+    cited = _cited(grounding.pop(supports, None))
+    unsaid = {path[1:].partition(".")[0].partition("[")[0] for path, _ in leaves(grounding)}
+    said = frozenset(f"{place}.{key}" for key in _GROUNDS if key not in unsaid)
+    # The texts say for themselves what is lost of what cites them.
+    again = {f"{place}.{supports}"}
+    count = len(grounding.get(chunks) or ())
+    if chunks not in unsaid and cited.issuperset(range(count)) and len(web[1]) == count:
+        again.add(f"{place}.{chunks}")
+    paths = (place, said, frozenset(again))
+    found = []
+    if any(web):
+        found.append(Beside(HostedUse("", Search(web[0]), Sources(web[1])), *paths))
+    if any(files):
+        found.append(Beside(HostedUse("", FileQuery(files[0]), Sources(files[1])), *paths))
+    return found
+
+
+_GROUNDS = (
+    *("webSearchQueries", "web_search_queries", "retrievalQueries", "retrieval_queries"),
+    *("groundingChunks", "grounding_chunks"),
+)
+
+
+def _cited(supports: Any) -> set[Any]:
+    """The positions of the sources that cite something."""
+    listed = [one for one in supports if type(one) is dict] if type(supports) is list else []
+    indices = [one.get(spelled(one, "groundingChunkIndices")) for one in listed]
+    return {index for each in indices if type(each) is list for index in each if type(index) is int}
+
+
+def _queries(grounding: Object, key: str) -> tuple[str, ...]:
+    return _texts(grounding, spelled(grounding, key))
+
+
+def _sources(grounding: Object, kind: str) -> tuple[Source, ...]:
+    """Take the sources of one kind from what grounds an answer."""
+    chunks = grounding.get(spelled(grounding, "groundingChunks"))
+    found = []
+    for chunk in chunks if type(chunks) is list else ():
+        held = chunk.get(spelled(chunk, kind)) if type(chunk) is dict else None
+        if type(held) is dict:
+            document = take_text(held, spelled(held, "documentName"))
+            url, title = take_text(held, "uri"), take_text(held, "title")
+            # The name of the site is in the address, or is the title.
+            held.pop("domain", None)
+            found.append(Source(url, title, take_text(held, "text"), None, document))
+    return tuple(found)
 
 
 def _write_use(use: HostedUse, is_answer: bool) -> Written | None:  # noqa: FBT001 - one signature for all tables
@@ -226,6 +296,7 @@ HOSTED = HostedTable(
     place=_place,
     read_block=_read_block,
     write_use=_write_use,
+    read_beside=_read_beside,
     pairs=frozenset({"executableCode", "toolCall"}),
     # https://ai.google.dev/gemini-api/docs/tool-combination, 2026-11-18.
     apart=r"gemini-[12]\b",

@@ -14,6 +14,7 @@ import msgspec
 
 from cannery.dialects.gemini_generate.forms import (
     NAME,
+    WEB_SEARCH,
     Section,
     both,
     expect,
@@ -269,6 +270,8 @@ def write_response(response: Response, report: Report) -> Object:
     writer = MessageWriter(report, is_same=is_same, model=model, cite=grounding.add)
     content = writer.turn(pieces, "model")
     if content is not None:
+        for part in () if is_same else content["parts"]:
+            grounding.note(part)
         candidates = body.get("candidates") or [{"index": 0}]
         candidate = {"content": content, **candidates[0], **grounding.written()}
         body = {**body, "candidates": [candidate, *candidates[1:]]}
@@ -354,8 +357,21 @@ class Grounding:
     """Collects citations of other dialects as grounding: sources once each, and what they support."""
 
     def __init__(self) -> None:
+        # What was asked, and what was found.
+        self._queries: list[str] = []
+        self._found: dict[str, str | None] = {}
         self._sources: dict[tuple[str, str | None], int] = {}
         self._supports: list[Object] = []
+
+    def note(self, part: Object) -> None:
+        """Take what a part tells of a search."""
+        call, found = part.get("toolCall"), part.get("toolResponse")
+        if get(call, "toolType") == WEB_SEARCH:
+            self._queries += _listed(get(get(call, "args"), "queries"))
+        elif get(found, "toolType") == WEB_SEARCH:
+            for source in _listed(get(get(found, "response"), "result")):
+                if type(get(source, "url")) is str:
+                    self._found.setdefault(source["url"], source.get("title"))
 
     def add(self, part: int, text: str, citation: Citation) -> bool:
         """Take a citation of the text of a part; False for what no grounding can say."""
@@ -374,11 +390,14 @@ class Grounding:
 
     def written(self) -> Object:
         """The field of a candidate, or none."""
-        if not self._supports:
+        if not (self._supports or self._queries or self._found):
             return {}
+        cited = {url for url, _ in self._sources}
+        others = [(url, title) for url, title in self._found.items() if url not in cited]
         chunks = [
             {"web": {"uri": url} if title is None else {"uri": url, "title": title}}
-            for url, title in self._sources
+            for url, title in (*self._sources, *others)
         ]
-        grounding = {"groundingChunks": chunks, "groundingSupports": self._supports}
-        return {"groundingMetadata": grounding}
+        grounding: Object = {"webSearchQueries": self._queries, "groundingChunks": chunks}
+        grounding["groundingSupports"] = self._supports
+        return {"groundingMetadata": {key: held for key, held in grounding.items() if held}}

@@ -150,6 +150,8 @@ class GeminiStreamWriter(EventWriter):
                 parts = self._complete(part)
                 for written_part in parts:
                     self._count(written_part)
+                    if not self._writer.is_same:
+                        self._grounding.note(written_part)
                 written += [self._chunk(parts)] if parts else []
             else:
                 written += self._spoken(part)
