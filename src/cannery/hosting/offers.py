@@ -21,7 +21,7 @@ from cannery.messages.json_text import decode_json, write_json
 from cannery.messages.requests import Request, Tool, ToolChoice, new_tool
 from cannery.wire.bodies import Object
 from cannery.wire.contract import Dialect
-from cannery.wire.hosted import NO_HOSTED, ClientTool, Found, HostedTable, MoreTools
+from cannery.wire.hosted import NO_HOSTED, ClientTool, Found, HostedTable, MoreTools, ToolRow
 from cannery.wire.losses import OwnCall, Report
 from cannery.wire.residues import dropped_keys
 
@@ -263,7 +263,8 @@ class _Offering:
             where = f"{place}.tools[{position}]"
             tool = table.read_tool(item) if table.read_tool and type(item) is dict else None
             if tool is None or isinstance(tool.hosted, str) or type(name) is not str:
-                self._drop(str(item), where)
+                # Its fields may hold keys.
+                self._drop(str(item.get("type") if type(item) is dict else item), where)
                 continue
             alias = self._grouped(name, tool.name)
             self._offer.add(msgspec.structs.replace(tool, name=alias), where)
@@ -292,7 +293,7 @@ class _Offering:
                 self._function(each, client)
                 continue
             row = table.row(each.tag)
-            read = None if row is None or row.bound else row.read(each.value)
+            read = None if row is None or self._is_bound(row) else row.read(each.value)
             if read is None:
                 self._drop(each.tag, each.place, each.within, "" if row is None else row.bound)
                 continue
@@ -301,6 +302,11 @@ class _Offering:
                 detail = f"the target's tool has no {name.replace('_', ' ')}"
                 path = each.within + paths[name]
                 self._offer.report.lose("FIELD_DROPPED", each.place, detail, path)
+
+    def _is_bound(self, row: ToolRow) -> bool:
+        """Whether a tool means nothing to the target, since it belongs to another provider."""
+        ours = self._target.hosted.row_of(row.kind)
+        return bool(row.bound) and not (row.home and ours is not None and ours.home == row.home)
 
     def _write(self, tool: HostedTool, found: Found) -> list[str] | None:
         """Offer a tool as the target spells it; gives what it cannot say, None if it has no such tool."""

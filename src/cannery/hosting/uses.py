@@ -39,6 +39,7 @@ from cannery.wire.hosted import (
     Beside,
     ClientCall,
     ClientResult,
+    Implied,
     MoreTools,
     Outcome,
     Told,
@@ -132,6 +133,8 @@ def _pair(blocks: list[_Block]) -> None:
         told = block.told
         if isinstance(told, HostedUse):
             waiting[told.identifier] = block
+        if isinstance(told, Implied) and told.identifier in waiting:
+            waiting.pop(told.identifier).told = told
         outcome = outcome_in(told)
         if outcome is not None:
             call = waiting.pop(outcome.identifier, None)
@@ -211,7 +214,7 @@ class _Saying:
 
     def _note(self, block: _Block) -> None:
         """Tell where a block is said in another shape, and what of it could not be said."""
-        is_use = isinstance(block.told, HostedUse)
+        is_use = isinstance(block.told, (HostedUse, Implied))
         code = self._code if is_use else "TOOL_TO_FUNCTION"
         if not isinstance(block.told, MoreTools):
             for each, _ in block.left:
@@ -233,7 +236,10 @@ class _Saying:
             case MoreTools() if not self._is_answer:
                 self._report.lose("TOOLS_MOVED", piece.place)
                 return [] if told.result is None else [_result(told.result, canister)]
-            case MoreTools() | Outcome():
+            case Implied() if told.kind in self._offer.kinds or self._is_answer:
+                self._code = "HOSTED_IMPLIED"
+                return []
+            case MoreTools() | Outcome() | Implied():
                 return None
 
     def _renamed(self, piece: Piece) -> Piece:

@@ -54,23 +54,29 @@ class CodeExecution(Struct, frozen=True, gc=False):
 
 
 class McpServer(Struct, frozen=True, gc=False):
-    """The provider may call the tools of an MCP server."""
+    """The provider may call the tools of an MCP server; ``approval`` says which calls wait for a consent, "" none.
+
+    ``authorization`` is a token, and ``headers`` are what else is sent to the server, by name.
+    """
 
     kind: ClassVar[str] = "mcp"
 
     label: str
     url: str
     authorization: str | None = None
+    headers: tuple[tuple[str, str], ...] | None = None
     allowed_tools: tuple[str, ...] | None = None
+    approval: str | None = None
 
 
 class FileSearch(Struct, frozen=True, gc=False):
-    """The model may search stores of files, which only their provider has."""
+    """The model may search stores of files, which only their provider has; ``filter`` narrows what is searched."""
 
     kind: ClassVar[str] = "file_search"
 
     stores: tuple[str, ...] = ()
     max_results: int | None = None
+    filter: str | None = None
 
 
 class ImageGeneration(Struct, frozen=True, gc=False):

@@ -72,10 +72,36 @@ def _write_location(location: UserLocation) -> Object:
     }
 
 
+_BEARER = "Bearer "
+
+
+def _read_bearer(headers: Any) -> str | None:
+    """Take a token out of the headers that are sent to a server."""
+    for name in headers if type(headers) is dict else ():
+        value = headers[name]
+        if name.lower() == "authorization" and type(value) is str and value.startswith(_BEARER):
+            del headers[name]
+            return value.removeprefix(_BEARER)
+    return None
+
+
+def _read_headers(headers: Any) -> tuple[tuple[str, str], ...] | None:
+    """Take all headers that are sent to a server."""
+    if type(headers) is not dict:
+        return None
+    found = [(name, value) for name, value in headers.items() if type(value) is str]
+    for name, _ in found:
+        del headers[name]
+    return tuple(found) or None
+
+
 TEXT = Form(lambda value: value if type(value) is str and value else None, _same)
 COUNT = Form(lambda value: value if type(value) is int else None, _same)
 TEXTS = Form(_texts, list)
 LOCATION = Form(_read_location, _write_location)
+# A token among the headers that are sent to a server, and the other headers there.
+BEARER = Form(_read_bearer, lambda token: {"Authorization": _BEARER + token})
+HEADERS = Form(_read_headers, dict)
 
 
 class ToolRow(Struct, frozen=True, gc=False):
@@ -84,7 +110,8 @@ class ToolRow(Struct, frozen=True, gc=False):
     It is read under any of its ``tags`` and written under the first. ``options`` are the fields of its meaning, each
     with its path and form, and those that are ``unwritten`` are only read. ``fixed`` are fields that are always the
     same, ``quiet`` values that say nothing, since they are the default. ``models`` is a pattern of the only models that
-    take it. A tool that is ``bound`` means nothing outside its own provider, for the reason that is given.
+    take it. ``assumed`` are facts that hold where nothing is said of them. A tool that is ``bound`` means nothing
+    outside its ``home``, the provider that has it, for the reason that is given.
     """
 
     tool: Callable[..., HostedTool]
@@ -95,7 +122,9 @@ class ToolRow(Struct, frozen=True, gc=False):
     needs: tuple[str, ...] = ()
     unwritten: frozenset[str] = frozenset()
     models: str = ""
+    assumed: Mapping[str, Any] = {}
     bound: str = ""
+    home: str = ""
 
     @property
     def kind(self) -> str:
@@ -122,6 +151,9 @@ class ToolRow(Struct, frozen=True, gc=False):
                 del value[key]
         if not all(name in facts for name in self.needs):
             return None
+        for name, fact in self.assumed.items():
+            if name not in facts:
+                facts[name], paths[name] = fact, ""
         return self.tool(**facts), paths
 
     def write(self, tool: HostedTool) -> tuple[Object, list[str]]:
@@ -130,7 +162,7 @@ class ToolRow(Struct, frozen=True, gc=False):
         unsaid = []
         for name in tool.__struct_fields__:
             fact = getattr(tool, name)
-            if fact is None or fact == ():
+            if fact is None or fact in ((), ""):
                 continue
             if name not in self.options or name in self.unwritten:
                 unsaid.append(name)
@@ -140,7 +172,9 @@ class ToolRow(Struct, frozen=True, gc=False):
             holder = value
             for field in fields:
                 holder = holder.setdefault(field, {})
-            holder[key] = form.write(fact)
+            # A token is one of the headers.
+            known, written = holder.get(key, {}), form.write(fact)
+            holder[key] = {**known, **written} if type(written) is dict else written
         return value, unsaid
 
 
@@ -247,7 +281,14 @@ class Outcome(Struct, frozen=True, gc=False):
     error: str | None = None
 
 
-Told = HostedUse | Outcome | ClientCall | ClientResult | MoreTools
+class Implied(Struct, frozen=True, gc=False):
+    """What needs no words where a server does it by itself; ``identifier`` is that of a call that was consented to."""
+
+    kind: str
+    identifier: str = ""
+
+
+Told = HostedUse | Outcome | ClientCall | ClientResult | MoreTools | Implied
 
 
 class Beside(Struct, frozen=True, gc=False):

@@ -61,6 +61,10 @@ CODES: Mapping[str, tuple[str, str]] = {
         "the target tells less of a call of a hosted tool and of what came of it",
     ),
     "HOSTED_CHANGED": (INFO, "a call of a hosted tool was said as the target says such calls"),
+    "HOSTED_IMPLIED": (
+        INFO,
+        "the target's server does by itself what was told: it lists tools, or asks for no approval",
+    ),
     "HOSTED_TO_TEXT": (INFO, "a call of a hosted tool was written as text"),
     "HISTORY_MISSING": (
         BLOCKED,

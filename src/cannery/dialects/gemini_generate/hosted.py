@@ -28,10 +28,12 @@ from cannery.messages.hosted import (
 )
 from cannery.wire.bodies import Object
 from cannery.wire.hosted import (
+    BEARER,
+    COUNT,
+    HEADERS,
     TEXT,
     TEXTS,
     Beside,
-    Form,
     HostedTable,
     Outcome,
     Tagged,
@@ -43,11 +45,6 @@ from cannery.wire.hosted import (
 )
 from cannery.wire.residues import Left
 
-_SCHEME = "Bearer "
-_BEARER = Form(
-    lambda value: value.removeprefix(_SCHEME) if type(value) is str else None,
-    lambda token: f"{_SCHEME}{token}",
-)
 ROWS = (
     ToolRow(
         WebSearch,
@@ -66,13 +63,20 @@ ROWS = (
         {
             "label": ("name", TEXT),
             "url": ("streamableHttpTransport.url", TEXT),
-            "authorization": ("streamableHttpTransport.headers.Authorization", _BEARER),
+            "authorization": ("streamableHttpTransport.headers", BEARER),
+            "headers": ("streamableHttpTransport.headers", HEADERS),
         },
         needs=("label", "url"),
     ),
     ToolRow(
         FileSearch,
         ("fileSearch",),
+        {
+            "stores": ("fileSearchStoreNames", TEXTS),
+            "max_results": ("topK", COUNT),
+            "filter": ("metadataFilter", TEXT),
+        },
+        home="google",
         bound="its stores of files are known only to their own provider",
     ),
 )

@@ -31,7 +31,11 @@ from cannery.messages.json_text import write_json
 from cannery.wire.arguments import object_input, wrapped_input
 from cannery.wire.bodies import Object
 from cannery.wire.hosted import (
+    BEARER,
+    COUNT,
+    HEADERS,
     TEXT,
+    TEXTS,
     Form,
     HostedTable,
     Outcome,
@@ -39,12 +43,6 @@ from cannery.wire.hosted import (
     ToolRow,
     Written,
     take_text,
-)
-
-_SCHEME = "Bearer "
-_BEARER = Form(
-    lambda value: value.removeprefix(_SCHEME) if type(value) is str else None,
-    lambda token: f"{_SCHEME}{token}",
 )
 
 
@@ -65,7 +63,8 @@ ROWS = (
         {
             "label": ("name", TEXT),
             "url": ("url", TEXT),
-            "authorization": ("headers.Authorization", _BEARER),
+            "authorization": ("headers", BEARER),
+            "headers": ("headers", HEADERS),
             "allowed_tools": (
                 "allowed_tools",
                 Form(_read_allowed, lambda names: [{"tools": list(names)}]),
@@ -76,6 +75,12 @@ ROWS = (
     ToolRow(
         FileSearch,
         ("file_search",),
+        {
+            "stores": ("file_search_store_names", TEXTS),
+            "max_results": ("top_k", COUNT),
+            "filter": ("metadata_filter", TEXT),
+        },
+        home="google",
         bound="its stores of files are known only to their own provider",
     ),
 )
