@@ -21,7 +21,7 @@ from cannery.messages.json_text import decode_json, write_json
 from cannery.messages.requests import Request, Tool, ToolChoice, new_tool
 from cannery.wire.bodies import Object
 from cannery.wire.contract import Dialect
-from cannery.wire.hosted import NO_HOSTED, ClientTool, Found, HostedTable, MoreTools, ToolRow
+from cannery.wire.hosted import NO_HOSTED, ClientTool, Found, Group, HostedTable, MoreTools, ToolRow
 from cannery.wire.losses import OwnCall, Report
 from cannery.wire.residues import dropped_keys
 
@@ -89,7 +89,8 @@ def offered(
     has_settings = table.settings and request.residue is not None
     settings = _settings(request, table) if has_settings else {}
     more = _more_tools(request) if has_blocks else []
-    calls = _group_calls(request) if has_patched_calls and table.group else []
+    field = table.group_field
+    calls = _group_calls(request, field) if has_patched_calls and field else []
     hosted = [tool for tool in request.tools if tool.hosted is not absent]
     if settings or more or calls or hosted:
         return _Offering(request, target).offer(settings, more, calls)
@@ -117,21 +118,22 @@ def _more_tools(request: Request) -> _Added:
     return found
 
 
-def _group_calls(request: Request) -> list[tuple[str, str]]:
+def _group_calls(request: Request, field: str) -> list[tuple[str, str]]:
     """The group and the name of each call of a function in a group."""
     return [
         (group, canister.name)
         for canister in request.conversation
-        if type(canister) is InvocationCanisterClass and (group := group_of(canister)) is not None
+        if type(canister) is InvocationCanisterClass
+        and (group := group_of(canister, field)) is not None
     ]
 
 
-def group_of(canister: AnyCanister) -> str | None:
-    """The name that the functions of a group have in common, where a call says it."""
+def group_of(canister: AnyCanister, field: str) -> str | None:
+    """The name that the functions of a group have in common, where a call says it in a field."""
     residue = canister.residue
-    if residue is None or residue.part is None or '"namespace"' not in residue.part:
+    if residue is None or residue.part is None or f'"{field}"' not in residue.part:
         return None
-    found = dict(dropped_keys(residue.part)).get(".namespace")
+    found = dict(dropped_keys(residue.part)).get(f".{field}")
     return found if type(found) is str and found else None
 
 
@@ -177,8 +179,8 @@ class _Offering:
             return choice
         names = {}
         for tool, place in zip(self._offer.tools, self._offer.places, strict=True):
-            found = _LISTED.fullmatch(place)
-            asked = None if found is None else tools[int(found[1])]
+            position = _position(place)
+            asked = tools[position] if place == f"{_LISTED}{position}]" else None
             if asked is not None and isinstance(asked.hosted, str):
                 name = self._chosen_name(tool)
                 if name is not None:
@@ -234,9 +236,6 @@ class _Offering:
         return self._split(value, place, self._source(tool), tool.name)
 
     def _split(self, value: Object, place: str, table: HostedTable, name: str) -> list[Found]:
-        if table.group and value.get("type") == table.group:
-            self._group(value, place, table)
-            return []
         found = [Found(tag, inner, place, within) for tag, inner, within in table.split(value)]
         if not found:
             self._drop(name, place)
@@ -253,23 +252,20 @@ class _Offering:
             self._offer.add(tool, place)
         return []
 
-    def _group(self, value: Object, place: str, table: HostedTable) -> None:
-        """Offer each function of a group under a name that says both."""
-        name = value.pop("name", None)
-        items = value.pop("tools", None)
-        del value["type"]
-        report_left(value, self._offer.report, place)
-        for position, item in enumerate(items if type(items) is list else ()):
-            where = f"{place}.tools[{position}]"
-            tool = table.read_tool(item) if table.read_tool and type(item) is dict else None
-            if tool is None or isinstance(tool.hosted, str) or type(name) is not str:
-                # Its fields may hold keys.
-                self._drop(str(item.get("type") if type(item) is dict else item), where)
-                continue
-            alias = self._grouped(name, tool.name)
-            self._offer.add(msgspec.structs.replace(tool, name=alias), where)
-            detail = f"{tool.name!r} of {name!r} was offered as {alias!r}"
-            self._offer.report.lose("TOOL_TO_FUNCTION", where, detail)
+    def _group(self, found: Found, group: Group) -> None:
+        """Offer each function of a group, under a name that says both where it has one."""
+        offer = self._offer
+        for tool, path in group.tools:
+            name = self._grouped(group.name, tool.name) if group.name else tool.name
+            if name not in self._names:
+                self._names.append(name)
+                where = found.place + found.within + path
+                offer.add(msgspec.structs.replace(tool, name=name), where)
+                detail = f"{tool.name!r} of {group.name or found.tag!r} was offered as {name!r}"
+                offer.report.lose("TOOL_TO_FUNCTION", where, detail)
+        for name, path in group.dropped:
+            self._drop(name, found.place, found.within + path)
+        report_left(found.value, offer.report, found.place, found.within)
 
     def _grouped(self, group: str, name: str) -> str:
         """The function that stands for one of a group: the same for its definition and its calls."""
@@ -279,7 +275,7 @@ class _Offering:
             return known
         joined = f"{group}{'' if group.endswith('__') else '__'}{name}"
         alias = offer.fresh_name(joined, self._names)
-        part = write_json({"s": {"namespace": group}})
+        part = write_json({"s": {self._source(None).group_field: group}})
         offer.functions[group, name] = alias
         offer.own[alias] = OwnCall(str(self._request.source), name, part)
         return alias
@@ -288,9 +284,7 @@ class _Offering:
         if table.gather is not None:
             found = table.gather(found)
         for each in found:
-            client = table.client(each.tag)
-            if client is not None:
-                self._function(each, client)
+            if self._expand(each, table):
                 continue
             row = table.row(each.tag)
             read = None if row is None or self._is_bound(row) else row.read(each.value)
@@ -302,6 +296,19 @@ class _Offering:
                 detail = f"the target's tool has no {name.replace('_', ' ')}"
                 path = each.within + paths[name]
                 self._offer.report.lose("FIELD_DROPPED", each.place, detail, path)
+
+    def _expand(self, found: Found, table: HostedTable) -> bool:
+        """Offer a tool that the client runs as functions, unless the target has the like."""
+        row, client = table.row(found.tag), table.client(found.tag)
+        if row is not None and self._target.hosted.row_of(row.kind) is not None:
+            return False
+        read = table.groups.get(found.tag)
+        group = None if read is None else read(found.tag, found.value)
+        if group is not None:
+            self._group(found, group)
+        elif client is not None:
+            self._function(found, client)
+        return group is not None or client is not None
 
     def _is_bound(self, row: ToolRow) -> bool:
         """Whether a tool means nothing to the target, since it belongs to another provider."""

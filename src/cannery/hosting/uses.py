@@ -247,13 +247,15 @@ class _Saying:
         canister = piece.canister
         if type(canister) is not InvocationCanisterClass:
             return piece
-        group = group_of(canister) if self._offer.functions else None
+        source: Any = canister.residue
+        table = None if source is None or not self._offer.functions else table_of(source.dialect)
+        field = "" if table is None else table.group_field
+        group = group_of(canister, field) if field else None
         alias = None if group is None else self._offer.functions.get((group, canister.name))
         if alias is None:
             return piece
-        source: Any = canister.residue
         patch = decode_json(source.part)
-        del patch["s"]["namespace"]
+        del patch["s"][field]
         residue = msgspec.structs.replace(source, part=write_json(patch))
         detail = f"{canister.name!r} of {group!r} became {alias!r}"
         self._report.lose("NAME_CHANGED", piece.place, detail)

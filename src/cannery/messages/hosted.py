@@ -79,6 +79,15 @@ class FileSearch(Struct, frozen=True, gc=False):
     filter: str | None = None
 
 
+class ComputerUse(Struct, frozen=True, gc=False):
+    """The model may use a computer by actions that it knows, but for those that are ``excluded``."""
+
+    kind: ClassVar[str] = "computer_use"
+
+    environment: str | None = None
+    excluded: tuple[str, ...] | None = None
+
+
 class ImageGeneration(Struct, frozen=True, gc=False):
     """The model may make images."""
 
@@ -86,7 +95,7 @@ class ImageGeneration(Struct, frozen=True, gc=False):
 
 
 HostedTool: TypeAlias = Union[  # noqa: UP007 - a closed set
-    WebSearch, WebFetch, CodeExecution, McpServer, FileSearch, ImageGeneration
+    WebSearch, WebFetch, CodeExecution, McpServer, FileSearch, ComputerUse, ImageGeneration
 ]
 
 

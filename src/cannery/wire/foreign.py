@@ -63,7 +63,7 @@ _MADE_BY_SERVERS: dict[str, type] = {
 }
 # Keys of fields that may say nothing although something is in them.
 _QUIET = frozenset(
-    {*_MARKS, *("is_error", "thought", "detail"), *(path[1:] for path in _MADE_BY_SERVERS)}
+    {*_MARKS, *("is_error", "thought", "detail", "caller"), *(path[1:] for path in _MADE_BY_SERVERS)}
 )
 # What says nothing where nothing is in it.
 _EMPTY = frozenset({str, list, dict})
@@ -312,6 +312,9 @@ def lost_field(
             return None
         # A result that is said not to have failed is one that did not fail; words that are no thought are words.
         if path in (".is_error", ".thought") and held is False:
+            return None
+        # A call that the model itself made.
+        if path == ".caller" and held == {"type": "direct"}:
             return None
         # How closely an image is looked at by default.
         if held == "auto" and (path == ".detail" or path.endswith(_DETAILS)):

@@ -27,6 +27,7 @@ from cannery.messages.hosted import (
     Sources,
     UserLocation,
 )
+from cannery.messages.requests import Tool
 from cannery.wire.bodies import Object
 from cannery.wire.residues import Left
 
@@ -246,6 +247,17 @@ class ClientTool(Struct, frozen=True, gc=False):
     describe: Callable[[Object], tuple[str, str]] | None = None
 
 
+class Group(Struct, frozen=True, gc=False):
+    """A tool that is several functions: the name that they have in common ("" for none), and each with its path.
+
+    ``dropped`` are the names and paths of those that are no functions.
+    """
+
+    name: str
+    tools: tuple[tuple[Tool, str], ...]
+    dropped: tuple[tuple[str, str], ...] = ()
+
+
 class ClientCall(Struct, frozen=True, gc=False):
     """A call that the client is to answer; ``tag`` is that of the tool."""
 
@@ -318,8 +330,8 @@ class HostedTable(Struct, frozen=True, gc=False):
     the tool of a definition, and the fields of the body that it takes. ``read_block`` takes what a block tells out of
     it; ``write_use`` says a use in an answer or in a history (``is_answer``), or gives None where the server would
     refuse it. ``read_beside`` finds uses in the fields around an answer. ``chosen`` gives the name by which a choice of
-    tools names a definition, None where it cannot. A ``group`` is the tag of a tool that is several functions with a
-    name in common, and ``read_tool`` reads a tool.
+    tools names a definition, None where it cannot. ``groups`` read tools that are several functions, by their tags;
+    ``group_field`` is the field of a call that names its group. ``read_tool`` reads a tool.
     """
 
     rows: tuple[ToolRow, ...] = ()
@@ -337,7 +349,8 @@ class HostedTable(Struct, frozen=True, gc=False):
     # A pattern of the models that take hosted tools or functions and not both; the fields that a body needs for both.
     apart: str = ""
     mixed: Mapping[str, Object] = {}
-    group: str = ""
+    groups: Mapping[str, Callable[[str, Object], Group | None]] = {}
+    group_field: str = ""
     read_tool: Callable[[Object], Any] | None = None
 
     def row(self, tag: str) -> ToolRow | None:

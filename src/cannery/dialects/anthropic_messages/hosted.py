@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
+from cannery.dialects.anthropic_messages.toolsets import TOOLSETS, read_toolset
 from cannery.messages.hosted import (
     CodeExecution,
     Fetch,
@@ -497,5 +498,7 @@ HOSTED = HostedTable(
     read_block=_read_block,
     write_use=_write_use,
     chosen=lambda tool: tool.get("name"),
+    groups=dict.fromkeys(TOOLSETS, read_toolset),
+    group_field="toolset_name",
     pairs=frozenset({"server_tool_use", "mcp_tool_use"}),
 )

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from cannery.dialects.gemini_generate.forms import WEB_SEARCH, camel, spelled
+from cannery.families.gemini.actions import computer_row, read_actions
 from cannery.messages.hosted import (
     CodeExecution,
     Fetch,
@@ -45,6 +46,9 @@ from cannery.wire.hosted import (
 )
 from cannery.wire.residues import Left
 
+_COMPUTER = computer_row(
+    "computerUse", "environment", "excludedPredefinedFunctions", "ENVIRONMENT_"
+)
 ROWS = (
     ToolRow(
         WebSearch,
@@ -57,6 +61,7 @@ ROWS = (
     ),
     ToolRow(WebFetch, ("urlContext",)),
     ToolRow(CodeExecution, ("codeExecution",)),
+    _COMPUTER,
     ToolRow(
         McpServer,
         ("mcpServers",),
@@ -301,6 +306,7 @@ HOSTED = HostedTable(
     read_block=_read_block,
     write_use=_write_use,
     read_beside=_read_beside,
+    groups={"computerUse": lambda _, value: read_actions(_COMPUTER, value)},
     pairs=frozenset({"executableCode", "toolCall"}),
     # https://ai.google.dev/gemini-api/docs/tool-combination, 2026-11-18.
     apart=r"gemini-[12]\b",

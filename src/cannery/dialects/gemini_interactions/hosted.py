@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
+from cannery.families.gemini.actions import computer_row, read_actions
 from cannery.messages.hosted import (
     CodeExecution,
     Fetch,
@@ -53,10 +54,12 @@ def _read_allowed(value: Any) -> tuple[str, ...] | None:
     return tuple(names) if is_texts else None  # type: ignore[arg-type]
 
 
+_COMPUTER = computer_row("computer_use", "environment", "excluded_predefined_functions")
 ROWS = (
     ToolRow(WebSearch, ("google_search",), quiet={"search_types": ["web_search"]}),
     ToolRow(WebFetch, ("url_context",)),
     ToolRow(CodeExecution, ("code_execution",)),
+    _COMPUTER,
     ToolRow(
         McpServer,
         ("mcp_server",),
@@ -199,6 +202,7 @@ HOSTED = HostedTable(
     rows=ROWS,
     read_block=_read_block,
     write_use=_write_use,
+    groups={"computer_use": lambda _, value: read_actions(_COMPUTER, value)},
     pairs=frozenset(f"{kind}_call" for kind in _CALLS),
     # https://ai.google.dev/gemini-api/docs/tool-combination, 2026-11-18.
     apart=r"gemini-[12]\b",

@@ -33,6 +33,7 @@ from cannery.wire.hosted import (
     TEXTS,
     ClientTool,
     Form,
+    Group,
     HostedTable,
     Tagged,
     ToolRow,
@@ -307,6 +308,27 @@ CLIENTS = (
 )
 
 
+# --- groups --------------------------------------------------------------------------------------
+
+
+def _read_group(_: str, value: Object) -> Group | None:
+    """Take the functions of a group out of its definition."""
+    name, items = value.pop("name", None), value.pop("tools", None)
+    if type(name) is not str:
+        return None
+    tools, dropped = [], []
+    for position, item in enumerate(items if type(items) is list else ()):
+        path = f".tools[{position}]"
+        kind = str(item.get("type") if type(item) is dict else item)
+        tool = read_tool(item) if type(item) is dict else None
+        if tool is None or isinstance(tool.hosted, str):
+            # Of its fields none is told, since they may hold keys.
+            dropped.append((kind, path))
+        else:
+            tools.append((tool, path))
+    return Group(name, tuple(tools), tuple(dropped))
+
+
 HOSTED = HostedTable(
     rows=ROWS,
     clients=CLIENTS,
@@ -316,6 +338,7 @@ HOSTED = HostedTable(
     # The choice of a server has to name it.
     chosen=lambda tool: None if tool["type"] == "mcp" else tool["type"],
     pairs=frozenset({"shell_call"}),
-    group=_GROUP,
+    groups={_GROUP: _read_group},
+    group_field=_GROUP,
     read_tool=read_tool,
 )
