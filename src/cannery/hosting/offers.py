@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -102,10 +103,23 @@ def _settings(request: Request, table: HostedTable) -> Object:
     residue = request.residue
     if residue is None or residue.envelope is None:
         return {}
-    if not any(f'"{key}"' in residue.envelope for key in table.settings):
+    if not any(f'"{key.rpartition(".")[2]}"' in residue.envelope for key in table.settings):
         return {}
-    left = ((path.removeprefix("."), held) for path, held in dropped_keys(residue.envelope))
-    return {path: held for path, held in left if path in table.settings}
+    found = {}
+    for path, held in dropped_keys(residue.envelope):
+        for key in table.settings:
+            inner = _within(key, path.removeprefix("."), held)
+            if inner is not None:
+                found[key] = inner
+    return found
+
+
+def _within(key: str, path: str, held: Any) -> Any:
+    """What stands at a path of two steps at most, by what stands at the first one or at both."""
+    if key == path:
+        return held
+    holder, _, field = key.rpartition(".")
+    return held.get(field) if holder == path and type(held) is dict else None
 
 
 def _more_tools(request: Request) -> _Added:
@@ -153,12 +167,11 @@ class _Offering:
             found += self._tool(tool, f"tools[{index}]")
         table = self._source(None)
         for key, held in settings.items():
-            tag = table.settings[key]
-            self._offer.settings.add(key)
-            items = held if type(held) is list else [held]
-            for position, item in enumerate(items):
+            setting = table.settings[key]
+            for position, item in enumerate(setting.read(held) or ()):
+                self._offer.settings.add(key)
                 place = key if type(held) is not list else f"{key}[{position}]"
-                found.append(Found(tag, item if type(item) is dict else {}, place))
+                found.append(Found(setting.tag, item, place))
         self._define(found, table)
         for index, told, its_table in more:
             for position, item in enumerate(told.tools):

@@ -89,9 +89,11 @@ class ComputerUse(Struct, frozen=True, gc=False):
 
 
 class ImageGeneration(Struct, frozen=True, gc=False):
-    """The model may make images."""
+    """The model may make images; ``aspect`` is their width to their height, such as 3:2."""
 
     kind: ClassVar[str] = "image_generation"
+
+    aspect: str | None = None
 
 
 HostedTool: TypeAlias = Union[  # noqa: UP007 - a closed set

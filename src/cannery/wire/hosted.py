@@ -206,6 +206,23 @@ def _holder(value: Any, path: str) -> tuple[Object | None, str, str]:
 Tagged = tuple[str, Object, str]
 
 
+def _objects(held: Any) -> list[Object] | None:
+    return [item if type(item) is dict else {} for item in (held if type(held) is list else [held])]
+
+
+class Setting(Struct, frozen=True, gc=False):
+    """A field of a request beside its tools that defines some; ``read`` gives their objects, None if there are none."""
+
+    tag: str
+    read: Callable[[Any], list[Object] | None] = _objects
+
+
+def shows_images(value: Any) -> list[Object] | None:
+    """The definition of images in a list of what an answer may hold."""
+    words = [str(word).lower() for word in value] if type(value) is list else []
+    return [{}] if "image" in words else None
+
+
 class Found(Struct, frozen=True, gc=False):
     """A definition in a request: its tag, its object, the place where it stands and the path below that."""
 
@@ -326,7 +343,7 @@ class HostedTable(Struct, frozen=True, gc=False):
     """All that a dialect knows of hosted tools.
 
     ``split`` finds the definitions in one tool. ``settings`` are the fields of a request beside its tools that define
-    some, each with the tag that it stands for; ``gather`` puts together what belongs to one definition. ``place`` gives
+    some, by their paths; ``gather`` puts together what belongs to one definition. ``place`` gives
     the tool of a definition, and the fields of the body that it takes. ``read_block`` takes what a block tells out of
     it; ``write_use`` says a use in an answer or in a history (``is_answer``), or gives None where the server would
     refuse it. ``read_beside`` finds uses in the fields around an answer. ``chosen`` gives the name by which a choice of
@@ -337,7 +354,7 @@ class HostedTable(Struct, frozen=True, gc=False):
     rows: tuple[ToolRow, ...] = ()
     clients: tuple[ClientTool, ...] = ()
     split: Callable[[Object], Iterable[Tagged]] = by_type
-    settings: Mapping[str, str] = {}
+    settings: Mapping[str, Setting] = {}
     gather: Callable[[list[Found]], list[Found]] | None = None
     place: Callable[[str, Object], tuple[Object | None, Object]] = with_type
     read_block: Callable[[str, Object], Told | None] | None = None

@@ -35,6 +35,7 @@ from cannery.wire.hosted import (
     Found,
     HostedTable,
     Outcome,
+    Setting,
     Told,
     ToolRow,
     Written,
@@ -492,7 +493,7 @@ def _arguments(text: str) -> Any:
 HOSTED = HostedTable(
     rows=ROWS,
     clients=CLIENTS,
-    settings={_MCP: _MCP},
+    settings={_MCP: Setting(_MCP)},
     gather=_gather,
     place=_place,
     read_block=_read_block,

@@ -18,6 +18,7 @@ from cannery.messages.hosted import (
     FileQuery,
     FileSearch,
     HostedUse,
+    ImageGeneration,
     McpServer,
     Output,
     Run,
@@ -37,15 +38,18 @@ from cannery.wire.hosted import (
     Beside,
     HostedTable,
     Outcome,
+    Setting,
     Tagged,
     Told,
     ToolRow,
     Written,
     leaves,
+    shows_images,
     take_text,
 )
 from cannery.wire.residues import Left
 
+_MODALITIES = "responseModalities"
 _COMPUTER = computer_row(
     "computerUse", "environment", "excludedPredefinedFunctions", "ENVIRONMENT_"
 )
@@ -62,6 +66,13 @@ ROWS = (
     ToolRow(WebFetch, ("urlContext",)),
     ToolRow(CodeExecution, ("codeExecution",)),
     _COMPUTER,
+    ToolRow(
+        ImageGeneration,
+        (_MODALITIES,),
+        {"aspect": ("imageConfig.aspectRatio", TEXT)},
+        # Images are a kind of answer here, which no other model gives.
+        models="image",
+    ),
     ToolRow(
         McpServer,
         ("mcpServers",),
@@ -99,6 +110,8 @@ def _split(group: Object) -> Iterator[Tagged]:
 
 
 def _place(tag: str, value: Object) -> tuple[Object | None, Object]:
+    if tag == _MODALITIES:
+        return None, {"generationConfig": {tag: ["TEXT", "IMAGE"], **value}}
     return {tag: [value] if tag == "mcpServers" else value}, {}
 
 
@@ -302,6 +315,10 @@ def _write_pair(use: HostedUse, kind: str, given: Object) -> Written:
 HOSTED = HostedTable(
     rows=ROWS,
     split=_split,
+    settings={
+        f"generationConfig.{_MODALITIES}": Setting(_MODALITIES, shows_images),
+        "generation_config.response_modalities": Setting(_MODALITIES, shows_images),
+    },
     place=_place,
     read_block=_read_block,
     write_use=_write_use,

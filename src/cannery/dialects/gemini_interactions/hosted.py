@@ -18,6 +18,7 @@ from cannery.messages.hosted import (
     HostedCall,
     HostedResult,
     HostedUse,
+    ImageGeneration,
     McpCall,
     McpServer,
     Output,
@@ -40,10 +41,13 @@ from cannery.wire.hosted import (
     Form,
     HostedTable,
     Outcome,
+    Setting,
     Told,
     ToolRow,
     Written,
+    shows_images,
     take_text,
+    with_type,
 )
 
 
@@ -54,12 +58,15 @@ def _read_allowed(value: Any) -> tuple[str, ...] | None:
     return tuple(names) if is_texts else None  # type: ignore[arg-type]
 
 
+_MODALITIES = "response_modalities"
 _COMPUTER = computer_row("computer_use", "environment", "excluded_predefined_functions")
 ROWS = (
     ToolRow(WebSearch, ("google_search",), quiet={"search_types": ["web_search"]}),
     ToolRow(WebFetch, ("url_context",)),
     ToolRow(CodeExecution, ("code_execution",)),
     _COMPUTER,
+    # Images are a kind of answer here, which no other model gives.
+    ToolRow(ImageGeneration, (_MODALITIES,), models="image"),
     ToolRow(
         McpServer,
         ("mcp_server",),
@@ -198,8 +205,16 @@ def _written(
     return Written(((asked["type"], asked), (told["type"], told)), unsaid)
 
 
+def _place(tag: str, value: Object) -> tuple[Object | None, Object]:
+    if tag == _MODALITIES:
+        return None, {tag: ["text", "image"]}
+    return with_type(tag, value)
+
+
 HOSTED = HostedTable(
     rows=ROWS,
+    settings={_MODALITIES: Setting(_MODALITIES, shows_images)},
+    place=_place,
     read_block=_read_block,
     write_use=_write_use,
     groups={"computer_use": lambda _, value: read_actions(_COMPUTER, value)},

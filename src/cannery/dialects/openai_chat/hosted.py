@@ -9,7 +9,7 @@ from typing import Any
 
 from cannery.messages.hosted import UserLocation, WebSearch
 from cannery.wire.bodies import Object
-from cannery.wire.hosted import LOCATION, TEXT, Form, HostedTable, ToolRow
+from cannery.wire.hosted import LOCATION, TEXT, Form, HostedTable, Setting, ToolRow
 
 _FIELD = "web_search_options"
 
@@ -47,6 +47,6 @@ ROWS = (
 )
 HOSTED = HostedTable(
     rows=ROWS,
-    settings={_FIELD: _FIELD},
+    settings={_FIELD: Setting(_FIELD)},
     place=lambda tag, value: (None, {tag: value}),
 )

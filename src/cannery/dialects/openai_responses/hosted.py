@@ -45,6 +45,9 @@ _GROUP = "namespace"
 # A shell in a container of the provider is no tool of the client.
 _CONTAINER_SHELL = "shell in a container"
 _ALWAYS = '"always"'
+# The sizes of images, and their width to their height.
+_ASPECTS = {"1024x1024": "1:1", "1536x1024": "3:2", "1024x1536": "2:3"}
+_SIZES = {aspect: size for size, aspect in _ASPECTS.items()}
 
 
 def _read_allowed(value: Any) -> tuple[str, ...] | None:
@@ -55,6 +58,10 @@ def _read_allowed(value: Any) -> tuple[str, ...] | None:
     if names is not None:
         del value["tool_names"]
     return names  # type: ignore[no-any-return]
+
+
+def _read_aspect(size: Any) -> str | None:
+    return _ASPECTS.get(size) if type(size) is str else None
 
 
 def _read_approval(value: Any) -> str | None:
@@ -113,7 +120,7 @@ ROWS = (
     ToolRow(
         ImageGeneration,
         ("image_generation",),
-        {},
+        {"aspect": ("size", Form(_read_aspect, _SIZES.get))},
         {},
         {
             **dict.fromkeys(("background", "moderation", "quality", "size", "action"), "auto"),
