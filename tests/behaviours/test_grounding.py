@@ -87,7 +87,7 @@ def test_the_meaning_of_grounding_is_a_search(body: Object):
 def test_responses_show_a_search_and_annotations(body: Object):
     rendered = cannery.translate(body, source=GEMINI, target=RESPONSES, kind="response")
     written = json.loads(rendered.body)
-    search, message = written["output"]
+    message, search = written["output"]
     assert search["type"] == "web_search_call"
     assert search["action"]["queries"] == ["euro 2024", "who won"]
     assert [one["url"] for one in search["action"]["sources"]] == [
@@ -107,7 +107,7 @@ def test_responses_show_a_search_and_annotations(body: Object):
 def test_messages_show_a_search_and_citations(body: Object):
     rendered = cannery.translate(body, source=GEMINI, target=CLAUDE, kind="response")
     written = json.loads(rendered.body)
-    call, found, text = written["content"]
+    text, call, found = written["content"]
     assert (call["type"], call["name"]) == ("server_tool_use", "web_search")
     assert [one["url"] for one in found["content"]] == ["https://a.example", "https://b.example"]
     assert [one["url"] for one in text["citations"]] == ["https://a.example", "https://b.example"]
@@ -181,7 +181,7 @@ def test_files_that_ground_an_answer_are_a_search_of_files():
     (use,) = cannery.hosted_uses(response)
     assert use.call == FileQuery()
     rendered = cannery.nativize_response(response, RESPONSES)
-    search = json.loads(rendered.body)["output"][0]
+    search = json.loads(rendered.body)["output"][1]
     assert search["type"] == "file_search_call"
     assert search["results"][0]["filename"] == "manual.pdf"
     assert search["results"][0]["text"] == "Press the button."

@@ -37,7 +37,7 @@ def test_a_chosen_tool_that_is_hosted_is_named_as_lost(target: str):
 
 
 @pytest.mark.parametrize("source, key", [("anthropic_messages", "tool_choice")])
-@pytest.mark.parametrize("target", ["gemini_generate", "openai_chat", "openai_responses"])
+@pytest.mark.parametrize("target", ["gemini_generate", "openai_chat"])
 def test_a_hosted_tool_is_not_chosen_as_a_function(source: str, key: str, target: str):
     body = {
         "model": "m",

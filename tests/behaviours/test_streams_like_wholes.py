@@ -669,7 +669,7 @@ def test_grounding_finds_its_text_before_a_call_that_streams():
     data = gemini(parts({"text": "abc"}), *calls, {**grounded(0, 3, "abc"), "finishReason": "STOP"})
     for target in (GEMINI, CHAT, RESPONSES):
         written = cannery.translate_stream([data], source=GEMINI, target=target)
-        cited, call = flow(
+        cited, call, *_ = flow(
             fold(cannery.normalize_stream(written, target)),
             is_chat=target in CHATS,
         )

@@ -76,7 +76,7 @@ def test_a_lost_annotation_is_named_where_it_stands():
     head = {"id": "c", "object": "chat.completion", "created": 1, "model": "m"}
     path = "choices[0].message.annotations"
     for target, code in {
-        CLAUDE: "CITATION_DROPPED",
+        CLAUDE: "CITATION_APPROXIMATED",
         RESPONSES: "CITATION_APPROXIMATED",
         GEMINI: "CITATION_APPROXIMATED",
     }.items():

@@ -21,7 +21,7 @@ from cannery.messages.requests import FinishReason
 from cannery.messages.residue import Residue
 from cannery.wire.answers import call_stem
 from cannery.wire.contract import Dialect, StreamOptions
-from cannery.wire.hosted import ClientCall, Implied
+from cannery.wire.hosted import ClientCall
 
 _FIRST = 1 << 40
 
@@ -54,8 +54,6 @@ class StreamedUses:
         told, table, _ = told_by(held)
         if isinstance(told, ClientCall):
             return (*self._call(told, held.dialect),)
-        if isinstance(told, Implied):
-            return ()
         outcome = outcome_in(told)
         if outcome is not None:
             use = self._waiting.pop(outcome.identifier, None)

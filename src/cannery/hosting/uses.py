@@ -193,11 +193,9 @@ class _Saying:
         return [Piece(canister, piece.place, piece.is_synthetic) for canister in written]
 
     def put_in(self, beside: Beside, pieces: list[Piece]) -> list[Piece]:
-        """The pieces of an answer with a use that it tells beside them, which stands before the first text."""
-        spoken = (place for place, piece in enumerate(pieces) if _is_text(piece.canister))
-        start = next(spoken, 0)
-        behind = pieces[start].canister if pieces else new_assistant("", now())
-        written = self._use(beside.use, behind)
+        """The pieces of an answer with a use that it tells beside them: behind all, as in a stream."""
+        last = pieces[-1].canister if pieces else new_assistant("", now())
+        written = self._use(beside.use, last)
         if written is None:
             return pieces
         report = self._report
@@ -206,11 +204,8 @@ class _Saying:
             report.lose("HOSTED_APPROXIMATED", beside.place, detail)
         self._unsaid = ()
         report.take(beside.said)
-        added = [Piece(canister, None) for canister in written]
-        rest = pieces[start:]
-        if rest:
-            rest[0] = Piece(changed(behind, joined=True), rest[0].place, rest[0].is_synthetic)
-        return [*pieces[:start], *added, *rest]
+        joined = [changed(canister, joined=True) for canister in written] if pieces else written
+        return [*pieces, *(Piece(canister, None) for canister in joined)]
 
     def _note(self, block: _Block) -> None:
         """Tell where a block is said in another shape, and what of it could not be said."""
@@ -236,7 +231,7 @@ class _Saying:
             case MoreTools() if not self._is_answer:
                 self._report.lose("TOOLS_MOVED", piece.place)
                 return [] if told.result is None else [_result(told.result, canister)]
-            case Implied() if told.kind in self._offer.kinds or self._is_answer:
+            case Implied() if told.kind in self._offer.kinds:
                 self._code = "HOSTED_IMPLIED"
                 return []
             case MoreTools() | Outcome() | Implied():
@@ -301,11 +296,6 @@ def _urls(use: HostedUse) -> list[str | None]:
 
 def _is_cited(canister: AnyCanister) -> bool:
     return isinstance(canister.held, TextualContentClass) and bool(canister.held.citations)
-
-
-def _is_text(canister: AnyCanister) -> bool:
-    is_call = type(canister) is InvocationCanisterClass
-    return not is_call and isinstance(canister.held, (str, TextualContentClass))
 
 
 class Identifiers:

@@ -173,11 +173,15 @@ class Sources(Struct, frozen=True, gc=False):
 
 
 class Output(Struct, frozen=True, gc=False):
-    """What a program printed or a tool answered; ``exit_code`` is None where none was told."""
+    """What a program printed or a tool answered, and the files that it made.
+
+    ``exit_code`` is None where none was told.
+    """
 
     text: str = ""
     errors: str = ""
     exit_code: int | None = None
+    files: tuple[Source, ...] = ()
 
 
 HostedResult: TypeAlias = Union[Sources, Output]  # noqa: UP007 - the same

@@ -15,7 +15,7 @@ from cannery.wire.turns import changed
 # source; a segment is the span and the words that it covers.
 _SHARED = frozenset(
     {
-        *("type", "url", "uri", "source", "title"),
+        *("type", "url", "uri", "source", "title", "filename", "file_name"),
         *("start_index", "end_index", "startIndex", "endIndex", "segment"),
         *("groundingChunkIndices", "grounding_chunk_indices"),
     }

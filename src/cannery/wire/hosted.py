@@ -135,10 +135,10 @@ class ToolRow(Struct, frozen=True, gc=False):
     def read(self, value: Object) -> tuple[HostedTool, dict[str, str]] | None:
         """Take a definition out of an object, with the path of each fact; None if it says too little."""
         facts, paths = {}, {}
-        for key, quiet in self.quiet.items():
-            word = _spelled(value, key)
-            if word in value and value[word] == quiet:
-                del value[word]
+        for path, quiet in self.quiet.items():
+            holder, key, _ = _holder(value, path)
+            if holder is not None and key in holder and holder[key] == quiet:
+                del holder[key]
         for name, (path, form) in self.options.items():
             holder, key, found = _holder(value, path)
             held = None if holder is None else holder.get(key)
@@ -411,6 +411,12 @@ def take_text(value: Any, key: str) -> str | None:
     return None
 
 
+def unsaid_files(result: HostedResult | None) -> list[str]:
+    """What has to be told of files that were made where the target shows none."""
+    made = isinstance(result, Output) and result.files
+    return ["files that were made are not shown"] if made else []
+
+
 # --- uses in words -------------------------------------------------------------------------------
 
 
@@ -431,6 +437,8 @@ def readable(use: HostedUse) -> str:
             said += [text.rstrip("\n") for text in (use.result.text, use.result.errors) if text]
             if use.result.exit_code:
                 said.append(f"exit code {use.result.exit_code}")
+            named = (one.title or one.file or one.url for one in use.result.files)
+            said += [f"[file: {name}]" for name in named]
         case None:
             pass
     return "\n".join(said)

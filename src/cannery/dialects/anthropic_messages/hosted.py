@@ -40,6 +40,7 @@ from cannery.wire.hosted import (
     ToolRow,
     Written,
     take_text,
+    unsaid_files,
     with_type,
 )
 
@@ -359,7 +360,18 @@ def _read_output(block: Object) -> _Result | None:
     content.pop("type", None)
     code = content.pop("return_code", None)
     printed, errors = take_text(content, "stdout"), take_text(content, "stderr")
-    return Output(printed or "", errors or "", code if type(code) is int else None), None
+    made = content.get("content")
+    files = [
+        _read_made(item) for item in (made if type(made) is list else ()) if type(item) is dict
+    ]
+    told = code if type(code) is int else None
+    return Output(printed or "", errors or "", told, tuple(files)), None
+
+
+def _read_made(item: Object) -> Source:
+    """Take a file that a program made; its id is known only to this provider."""
+    item.pop("type", None)
+    return Source(file=take_text(item, "file_id"))
 
 
 def _read_edit(block: Object) -> _Result | None:
@@ -459,7 +471,8 @@ def _write_run(use: HostedUse, call: Run) -> Written:
         "content": [],
     }
     error = "unavailable" if failed and use.result is None else None
-    return Written(_pair(use, name, {key: call.code}, content, error=error))
+    blocks = _pair(use, name, {key: call.code}, content, error=error)
+    return Written(blocks, (*unsaid_files(use.result),))
 
 
 def _write_mcp(use: HostedUse, call: McpCall) -> Written:

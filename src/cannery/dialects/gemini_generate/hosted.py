@@ -46,6 +46,7 @@ from cannery.wire.hosted import (
     leaves,
     shows_images,
     take_text,
+    unsaid_files,
 )
 from cannery.wire.residues import Left
 
@@ -273,7 +274,7 @@ def _write_run(use: HostedUse, call: Run) -> Written:
     has_failed = use.error is not None or bool(output.exit_code)
     result = {"outcome": "OUTCOME_FAILED" if has_failed else "OUTCOME_OK"}
     result["output"] = output.text + output.errors
-    unsaid = [] if is_known else [f"the code is {call.language}"]
+    unsaid = unsaid_files(output) + ([] if is_known else [f"the code is {call.language}"])
     if output.text and output.errors:
         unsaid.append("what was printed and what went wrong are one text here")
     blocks = (

@@ -360,7 +360,7 @@ class Grounding:
         # What was asked, and what was found.
         self._queries: list[str] = []
         self._found: dict[str, str | None] = {}
-        self._sources: dict[tuple[str, str | None], int] = {}
+        self._sources: dict[tuple[str | None, str | None], int] = {}
         self._supports: list[Object] = []
 
     def note(self, part: Object) -> None:
@@ -375,7 +375,7 @@ class Grounding:
 
     def add(self, part: int, text: str, citation: Citation) -> bool:
         """Take a citation of the text of a part; False for what no grounding can say."""
-        if citation.dialect == NAME or citation.url is None:
+        if citation.dialect == NAME or (citation.url is None and citation.title is None):
             return citation.dialect == NAME
         index = self._sources.setdefault((citation.url, citation.title), len(self._sources))
         start, end = citation.start, citation.end
@@ -394,10 +394,14 @@ class Grounding:
             return {}
         cited = {url for url, _ in self._sources}
         others = [(url, title) for url, title in self._found.items() if url not in cited]
-        chunks = [
-            {"web": {"uri": url} if title is None else {"uri": url, "title": title}}
-            for url, title in (*self._sources, *others)
-        ]
+        chunks = [_chunk(url, title) for url, title in (*self._sources, *others)]
         grounding: Object = {"webSearchQueries": self._queries, "groundingChunks": chunks}
         grounding["groundingSupports"] = self._supports
         return {"groundingMetadata": {key: held for key, held in grounding.items() if held}}
+
+
+def _chunk(url: str | None, title: str | None) -> Object:
+    """What grounds an answer: a page, or a file without an address."""
+    if url is None:
+        return {"retrievedContext": {"title": title}}
+    return {"web": {"uri": url} if title is None else {"uri": url, "title": title}}

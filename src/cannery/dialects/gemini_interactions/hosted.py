@@ -47,6 +47,7 @@ from cannery.wire.hosted import (
     Written,
     shows_images,
     take_text,
+    unsaid_files,
     with_type,
 )
 
@@ -160,7 +161,9 @@ def _write_use(use: HostedUse, is_answer: bool) -> Written | None:  # noqa: FBT0
         case Run() if is_answer or call.language in _LANGUAGES:
             is_known = call.language in _LANGUAGES
             given = {"code": call.code, **({"language": call.language} if is_known else {})}
-            unsaid = () if is_known else (f"the code is {call.language}",)
+            unsaid = (*unsaid_files(use.result),)
+            if not is_known:
+                unsaid += (f"the code is {call.language}",)
             return _written(use, "code_execution", _output(use), unsaid, arguments=given)
         case McpCall():
             given = object_input(call.arguments)

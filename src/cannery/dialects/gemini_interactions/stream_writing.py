@@ -13,7 +13,7 @@ from cannery.dialects.gemini_interactions.responses import (
 )
 from cannery.dialects.gemini_interactions.settings import NAME
 from cannery.dialects.gemini_interactions.stream_reading import BESIDE
-from cannery.dialects.gemini_interactions.writing import StepWriter, write_citation
+from cannery.dialects.gemini_interactions.writing import StepWriter, is_sayable, write_citation
 from cannery.families.gemini.errors import status_of
 from cannery.messages.content import (
     Citation,
@@ -263,7 +263,7 @@ class InteractionsStreamWriter(EventWriter):
         return self._delta(part.index, "arguments_delta", arguments=words)
 
     def _citations(self, part: _Part, said: str) -> bytes:
-        cited = [each for each in part.cited if each.dialect == NAME or each.url is not None]
+        cited = [*filter(is_sayable, part.cited)]
         if not cited:
             return b""
         annotations = [write_citation(each, said) for each in cited]

@@ -250,7 +250,7 @@ class StepWriter(GoogleWriter):
 
     def _text(self, content: TextualContentClass, place: Place) -> list[Any]:
         written = self.text_block(content.text)
-        said = [each for each in content.citations if each.dialect == NAME or each.url is not None]
+        said = [*filter(is_sayable, content.citations)]
         if len(said) < len(content.citations):
             self.report.lose("CITATION_DROPPED", place)
         report_approximated(said, NAME, self.report, place)
@@ -368,6 +368,11 @@ def thought(texts: Any) -> Object:
     return step
 
 
+def is_sayable(citation: Citation) -> bool:
+    """Whether an annotation can say it: this dialect's own, or one of a page or of a file with a name."""
+    return citation.dialect == NAME or citation.url is not None or citation.title is not None
+
+
 def write_citation(citation: Citation, text: str) -> Any:
     """An annotation: this dialect's own as it was; any other without a span covers the whole text."""
     if citation.dialect == NAME:
@@ -375,12 +380,10 @@ def write_citation(citation: Citation, text: str) -> Any:
     start, end = citation.start, citation.end
     if start is None or end is None:
         start, end = 0, len(text)
-    written: Object = {
-        "type": "url_citation",
-        "start_index": len(text[:start].encode()),
-        "end_index": len(text[:end].encode()),
-        "url": citation.url,
-    }
+    span = {"start_index": len(text[:start].encode()), "end_index": len(text[:end].encode())}
+    if citation.url is None:
+        return {"type": "file_citation", **span, "file_name": citation.title}
+    written: Object = {"type": "url_citation", **span, "url": citation.url}
     if citation.title is not None:
         written["title"] = citation.title
     return written

@@ -110,8 +110,8 @@ def reasoning_item(content: ReasoningContentClass) -> Object:
 
 
 def is_sayable(citation: Citation) -> bool:
-    """Whether an annotation can say it: this dialect's own, or one with a URL."""
-    return citation.dialect == NAME or citation.url is not None
+    """Whether an annotation can say it: this dialect's own, or one of a page or of a file with a name."""
+    return citation.dialect == NAME or citation.url is not None or citation.title is not None
 
 
 def write_citation(citation: Citation, length: int) -> Any:
@@ -119,6 +119,15 @@ def write_citation(citation: Citation, length: int) -> Any:
     if citation.dialect == NAME:
         return decode_json(citation.raw)
     has_span = citation.start is not None and citation.end is not None
+    if citation.url is None:
+        place = citation.end if has_span else length
+        # Only this provider gives ids to its files.
+        return {
+            "type": "file_citation",
+            "file_id": "",
+            "filename": citation.title or "",
+            "index": place,
+        }
     return {
         "type": "url_citation",
         "start_index": citation.start if has_span else 0,
@@ -129,11 +138,12 @@ def write_citation(citation: Citation, length: int) -> Any:
 
 
 def read_citation(item: Any) -> Citation:
-    """An annotation; where it points to a page, in words that every dialect understands."""
+    """An annotation; where it points to a page or a file, in words that every dialect understands."""
     raw = write_json(item)
-    if type(item) is not dict or item.get("type") != "url_citation":
+    kind = item.get("type") if type(item) is dict else None
+    if kind not in ("url_citation", "file_citation", "container_file_citation"):
         return Citation(NAME, raw)
-    url, title = item.get("url"), item.get("title")
+    url, title = item.get("url"), item.get("title", item.get("filename"))
     start, end = item.get("start_index"), item.get("end_index")
     return Citation(
         NAME,

@@ -93,7 +93,11 @@ ROWS = (
         },
     ),
     ToolRow(
-        CodeExecution, ("code_interpreter", _CONTAINER_SHELL), {}, {"container": {"type": "auto"}}
+        CodeExecution,
+        ("code_interpreter", _CONTAINER_SHELL),
+        {},
+        {"container": {"type": "auto"}},
+        {"container.type": "auto"},
     ),
     ToolRow(
         McpServer,

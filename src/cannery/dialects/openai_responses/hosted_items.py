@@ -33,6 +33,7 @@ from cannery.wire.hosted import (
     Told,
     Written,
     take_text,
+    unsaid_files,
 )
 from cannery.wire.media import split_data_url
 
@@ -190,12 +191,16 @@ def _read_code(item: Object) -> HostedUse | None:
     outputs = item.get("outputs")
     result = None
     if type(outputs) is list:
-        logs = []
+        logs, files = [], []
         for each in outputs:
-            if type(each) is dict and each.get("type") == "logs":
+            kind = each.get("type") if type(each) is dict else None
+            if kind == "logs":
                 logs.append(take_text(each, "logs") or "")
+            elif kind == "image":
+                files.append(Source(take_text(each, "url")))
+            if kind in ("logs", "image"):
                 each.clear()
-        result = Output("".join(logs))
+        result = Output("".join(logs), files=tuple(files))
     return HostedUse(identifier, Run(code), result, _status_error(item))
 
 
@@ -344,6 +349,10 @@ def _write_run(use: HostedUse, call: Run, status: str) -> Written:
         result = use.result
         texts = [text for text in (result.text, result.errors) if text]
         outputs = [{"type": "logs", "logs": text} for text in texts]
+        images = [one.url for one in result.files if one.url is not None]
+        outputs += [{"type": "image", "url": url} for url in images]
+        if len(images) < len(result.files):
+            unsaid += unsaid_files(result)
         if result.exit_code:
             unsaid.append(f"the exit code was {result.exit_code}")
     fields = {"code": call.code, "container_id": "", "outputs": outputs, "status": status}
