@@ -303,3 +303,104 @@ def test_messages_quote_a_page_and_not_the_answer():
     [text] = json.loads(rendered.body)["content"]
     [cited] = text["citations"]
     assert (cited["url"], cited["cited_text"]) == ("https://a.example", "Spain were champions.")
+
+
+# --- files ---------------------------------------------------------------------------------------
+
+
+def answered(*annotations: Object) -> Object:
+    text = {"type": "output_text", "text": SAID, "annotations": [*annotations]}
+    message = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed"}
+    return {**SEARCHED, "output": [{**message, "content": [text]}]}
+
+
+FILE = {"type": "file_citation", "file_id": "file_1", "filename": "manual.pdf", "index": 15}
+
+
+@pytest.mark.parametrize("is_stream", [False, True])
+def test_a_cited_file_keeps_its_name(is_stream: bool):
+    response = cannery.normalize_response(answered(FILE), RESPONSES)
+    found = {}
+    for target in (GEMINI, "gemini_interactions"):
+        if is_stream:
+            written = list(cannery.nativize_stream(unfold(response), target))
+            heard = fold(cannery.normalize_stream(written, target))
+        else:
+            rendered = cannery.nativize_response(response, target)
+            assert ("CITATION_APPROXIMATED", "output[0].content[0]") in lost(rendered)
+            heard = cannery.normalize_response(rendered.body, target)
+        found[target] = heard
+    for heard in found.values():
+        body = json.loads(cannery.nativize_response(heard, RESPONSES).body)
+        texts = [part for item in body["output"] for part in item.get("content", ())]
+        [annotation] = texts[0]["annotations"]
+        assert (annotation["type"], annotation["filename"]) == ("file_citation", "manual.pdf")
+        assert validate_response(RESPONSES, body) == []
+    again = cannery.nativize_response(response, RESPONSES)
+    assert json.loads(again.body)["output"] == answered(FILE)["output"]
+
+
+def test_files_that_a_program_made_are_told():
+    made = {"type": "code_execution_output", "file_id": "file_9"}
+    output = {"type": "code_execution_result", "stdout": "ok", "stderr": "", "return_code": 0}
+    blocks = [
+        {
+            "type": "server_tool_use",
+            "id": "srvtoolu_1",
+            "name": "code_execution",
+            "input": {"code": "plot()"},
+        },
+        {
+            "type": "code_execution_tool_result",
+            "tool_use_id": "srvtoolu_1",
+            "content": {**output, "content": [made]},
+        },
+    ]
+    body = {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "m",
+        "content": blocks,
+        "stop_reason": "end_turn",
+        "stop_sequence": None,
+        "usage": {"input_tokens": 1, "output_tokens": 1},
+    }
+    response = cannery.normalize_response(body, CLAUDE)
+    (use,) = cannery.hosted_uses(response)
+    assert [one.file for one in use.result.files] == ["file_9"]
+    for target in (RESPONSES, GEMINI, "gemini_interactions"):
+        rendered = cannery.nativize_response(response, target)
+        assert "files that were made are not shown" in [loss.detail for loss in rendered.losses]
+    text = cannery.nativize_response(response, CHAT, hosted="text")
+    assert b"[file: file_9]" in text.body
+
+
+def test_a_container_with_files_is_named_by_its_own_path():
+    tool = {"type": "code_interpreter", "container": {"type": "auto", "file_ids": ["file_1"]}}
+    body = {"model": "m", "input": "q", "tools": [tool]}
+    rendered = cannery.translate(body, source=RESPONSES, target=CLAUDE, model="claude-opus-4-8")
+    assert lost(rendered) == [("FIELD_DROPPED", "tools[0].container.file_ids[0]")]
+
+
+def test_stores_of_files_go_between_the_dialects_of_one_provider():
+    search = {"fileSearchStoreNames": ["fileSearchStores/1"], "topK": 3, "metadataFilter": "a=1"}
+    body = {
+        "contents": [{"role": "user", "parts": [{"text": "q"}]}],
+        "tools": [{"fileSearch": search}],
+    }
+    rendered = cannery.translate(
+        body, source=GEMINI, target="gemini_interactions", model="gemini-3"
+    )
+    assert json.loads(rendered.body)["tools"] == [
+        {
+            "type": "file_search",
+            "file_search_store_names": ["fileSearchStores/1"],
+            "top_k": 3,
+            "metadata_filter": "a=1",
+        }
+    ]
+    back = cannery.translate(rendered.body, source="gemini_interactions", target=GEMINI)
+    assert json.loads(back.body)["tools"] == body["tools"]
+    elsewhere = cannery.translate(body, source=GEMINI, target=RESPONSES, model="gpt-5.5")
+    assert lost(elsewhere) == [("TOOL_DROPPED", "tools[0]")]
