@@ -63,7 +63,11 @@ _MADE_BY_SERVERS: dict[str, type] = {
 }
 # Keys of fields that may say nothing although something is in them.
 _QUIET = frozenset(
-    {*_MARKS, *("is_error", "thought", "detail", "caller"), *(path[1:] for path in _MADE_BY_SERVERS)}
+    {
+        *_MARKS,
+        *("is_error", "thought", "detail", "caller"),
+        *(path[1:] for path in _MADE_BY_SERVERS),
+    }
 )
 # What says nothing where nothing is in it.
 _EMPTY = frozenset({str, list, dict})

@@ -19,7 +19,11 @@ _WORDS = {_TEXT: "text", _SUMMARY: "summary", _ENCRYPTED: "data"}
 _CHANNELS = {"text": _TEXT, "summary": _SUMMARY, "encrypted": _ENCRYPTED, "signature": _TEXT}
 
 
-def read_detail(item: Any, origin: Origin) -> tuple[ReasoningContentClass, Object] | None:
+# A thought, and what else its item says.
+Detail = tuple[ReasoningContentClass, Object]
+
+
+def read_detail(item: Any, origin: Origin) -> Detail | None:
     """The thought in an item, and what else the item says; None for an item that is not understood."""
     kind = item.get("type") if type(item) is dict else None
     key = _WORDS.get(kind) if type(kind) is str else None
@@ -42,6 +46,13 @@ def read_detail(item: Any, origin: Origin) -> tuple[ReasoningContentClass, Objec
         origin,
     )
     return held, {name: value for name, value in item.items() if name not in taken}
+
+
+def read_details(items: Any, origin: Origin) -> list[Detail]:
+    """The thoughts in all items; none unless each of them is understood."""
+    read = [read_detail(item, origin) for item in items] if type(items) is list else []
+    found = [each for each in read if each is not None]
+    return found if len(found) == len(read) else []
 
 
 def write_detail(held: ReasoningContentClass) -> Object:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from cannery.families.chat.attached import SPEAKERS, MediaOfResults
-from cannery.families.chat.details import DETAILS, read_detail
+from cannery.families.chat.details import DETAILS, read_details
 from cannery.families.chat.waiting import WaitingCalls
 from cannery.families.chat.writing import AUDIO_FORMATS
 from cannery.families.openai.shared import cache_mark
@@ -368,13 +368,9 @@ class ChatReader(MediaOfResults):
 
     def _details(self, message: Object, path: Path) -> None:
         """Thoughts that are told only in detail; beside their text the details say it once more."""
-        items = message.get(DETAILS)
-        origin = Origin(self.dialect, self.model)
-        read = [read_detail(item, origin) for item in items] if type(items) is list else []
-        found = [each for each in read if each is not None]
-        if not found or len(found) < len(read):
-            return
-        del message[DETAILS]
+        found = read_details(message.get(DETAILS), Origin(self.dialect, self.model))
+        if found:
+            del message[DETAILS]
         for index, (held, left) in enumerate(found):
             kept = self._kept(set_again(left), None, DETAILS)
             canister = new_assistant(held, self.when, bool(index), kept)

@@ -14,7 +14,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from cannery.families.chat.answers import read_citation
-from cannery.families.chat.details import DETAILS, goes_on, pieces_of, read_detail
+from cannery.families.chat.details import DETAILS, goes_on, pieces_of, read_details
 from cannery.families.chat.shape import Shape
 from cannery.families.chat.stream_around import CHOICE, DELTA, HEAD, REASONING, Around
 from cannery.families.chat.stream_calls import LEGACY, StreamedCall, StreamedCalls
@@ -253,13 +253,11 @@ class ChatStreamReader:
         has_text = isinstance(delta, dict) and any(delta.get(key) for key in REASONING)
         if not isinstance(items, list) or has_text or self._thinks == "text":
             return []
-        origin = Origin(self.dialect, self._model)
-        found = [(item, read_detail(item, origin)) for item in items]
-        if any(read is None for _, read in found):
-            return []
-        del delta[DETAILS]
-        self._thinks = "details"
-        return [(item, *read) for item, read in found if read is not None]
+        found = read_details(items, Origin(self.dialect, self._model))
+        if found:
+            del delta[DETAILS]
+            self._thinks = "details"
+        return [(item, *read) for item, read in zip(items, found, strict=False)]
 
     def _detail(self, item: Any, held: ReasoningContentClass, left: Any) -> Iterator[Event]:
         """More of a thought, or another one."""
