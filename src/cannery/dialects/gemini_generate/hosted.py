@@ -208,7 +208,8 @@ def _read_grounding(place: str, grounding: Object) -> list[Beside]:
     said = frozenset(f"{place}.{key}" for key in _GROUNDS if key not in unsaid)
     # The texts say for themselves what is lost of what cites them.
     again = {f"{place}.{supports}"}
-    count = len(grounding.get(chunks) or ())
+    listed = grounding.get(chunks)
+    count = len(listed) if type(listed) is list else 0
     if chunks not in unsaid and cited.issuperset(range(count)) and len(web[1]) == count:
         again.add(f"{place}.{chunks}")
     paths = (place, said, frozenset(again))
