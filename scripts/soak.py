@@ -61,6 +61,8 @@ UPSTREAMS = {"chat": "openai_chat", "anthropic": "anthropic_messages", "gemini":
 HANG_UPS = 0.02
 # How many connections and files of the store may stay open, and for how many seconds idle ones are kept.
 FEW, PATIENCE = 256, 150
+# The loop, upstreams, recorder, look-ups, and the few of a pool that prices and files are read in.
+MOST_THREADS = 16
 TURNS = 6
 
 
@@ -327,6 +329,10 @@ class Gateway:
         """How many files and connections it has open."""
         return len(list(Path(f"/proc/{self.process.pid}/fd").iterdir()))
 
+    def threads(self) -> int:
+        """How many threads it has."""
+        return len(list(Path(f"/proc/{self.process.pid}/task").iterdir()))
+
     def memory(self) -> float:
         """Resident memory in megabytes."""
         pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
@@ -353,10 +359,12 @@ async def run(options: argparse.Namespace, folder: Path) -> int:
     await asyncio.gather(*(soak.client(number) for number in range(options.clients)))
     watching.cancel()
     after = await settle(gateway, before + FEW)
-    memory = gateway.memory()
+    memory, threads = gateway.memory(), gateway.threads()
     problems = [*soak.surprises]
     if after > before + FEW:
         problems.append(f"{after} files are open, {before} were at the beginning")
+    if threads > MOST_THREADS:
+        problems.append(f"{threads} threads are running")
     if memory > options.most:
         problems.append(f"{memory:.0f} MB are in use")
     code = gateway.stop()
@@ -370,7 +378,7 @@ async def run(options: argparse.Namespace, folder: Path) -> int:
     )
     for (behaviour, status), count in sorted(soak.statuses.items()):
         print(f"  {behaviour:9} {status}  {count:,}")
-    print(f"files {before} -> {after}, memory {memory:.0f} MB")
+    print(f"files {before} -> {after}, threads {threads}, memory {memory:.0f} MB")
     for problem in problems[:40]:
         print(f"PROBLEM {problem}")
     print(f"{len(problems)} problems")
@@ -391,7 +399,8 @@ async def watch(gateway: Gateway, soak: Soak) -> None:
     while True:
         await asyncio.sleep(60)
         asked = sum(soak.statuses.values())
-        print(f"{asked:,} requests, {gateway.files()} files, {gateway.memory():.0f} MB", flush=True)
+        used = f"{gateway.files()} files, {gateway.threads()} threads, {gateway.memory():.0f} MB"
+        print(f"{asked:,} requests, {used}", flush=True)
 
 
 def judge_log(lines: list[dict[str, Any]]) -> list[str]:
