@@ -212,7 +212,16 @@ def test_paths_of_what_stands_alone_lead_somewhere(source: str, body: dict[str, 
     assert strays(case, "request", [name for name in DIALECTS if name != source]) == []
 
 
-def test_an_answer_that_does_not_say_why_it_ended_has_no_path_for_it():
-    body = {"model": "m", "message": {"role": "assistant", "content": "a"}, "done": True}
-    case = Case("unended", "ollama_chat", "response", body)
-    assert strays(case, "response", [name for name in DIALECTS if name != "ollama_chat"]) == []
+@pytest.mark.parametrize(
+    "dialect, body",
+    [
+        (
+            "ollama_chat",
+            {"model": "m", "message": {"role": "assistant", "content": "a"}, "done": True},
+        ),
+        ("cohere_chat", {"id": "i", "message": {"role": "assistant", "content": "a"}}),
+    ],
+)
+def test_an_answer_that_does_not_say_why_it_ended_has_no_path_for_it(dialect: str, body: Any):
+    case = Case("unended", dialect, "response", body)
+    assert strays(case, "response", [name for name in DIALECTS if name != dialect]) == []

@@ -88,6 +88,9 @@ def _read_response(fields: Fields, places: Places) -> Response:
     apart, dropped = _read_message(reader, message)
     around: list[str] = []
     finish = read_finish(body.get("finish_reason"))
+    if "finish_reason" not in body:
+        # What the answer does not say is told at what holds it.
+        places.settings["finish"] = ()
     take_usual(body, "id", identifier if type(identifier) is str else MADE_ID, around)
     take_usual(body, "finish_reason", finish_word(finish, has_calls=False), around)
     usage, counted = take_counts(body.get("usage"))
