@@ -87,7 +87,10 @@ def test_long_conversations_share_them_too(source: str, target: str):
 def test_others_have_no_such_settings(source: str, target: str):
     _, losses = rendered(ASKED[source], source, target)
     lost = {path for code, path in losses if code in ("FIELD_DROPPED", "DEFAULT_DROPPED")}
-    asked = {"text.verbosity" if key == "text" else key for key in ASKED[source]}
+    deeper = {"text": "text.verbosity"}
+    if source == CHAT:
+        deeper["stream_options"] = "stream_options.include_obfuscation"
+    asked = {deeper.get(key, key) for key in ASKED[source]}
     assert lost == asked - {"model", "messages", "input", "stream"}
 
 
@@ -99,7 +102,11 @@ def test_others_have_no_such_settings(source: str, target: str):
         (CHAT, {"service_tier": "of the future"}, ["service_tier"]),
         (CHAT, {"top_logprobs": 3}, ["top_logprobs"]),
         (CHAT, {"logprobs": False}, []),
-        (CHAT, {"stream_options": {"include_obfuscation": False}}, ["stream_options"]),
+        (
+            CHAT,
+            {"stream_options": {"include_obfuscation": False}},
+            ["stream_options.include_obfuscation"],
+        ),
         (CHAT, {"store": "yes", "prompt_cache_key": 4}, ["store", "prompt_cache_key"]),
         (RESPONSES, {"include": ["reasoning.encrypted_content"]}, ["include"]),
         (RESPONSES, {"include": ["reasoning.encrypted_content", LOGPROBS]}, ["include"]),

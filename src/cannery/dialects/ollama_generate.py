@@ -15,10 +15,9 @@ from cannery.families.ollama.answers import Shape, response_reader, response_wri
 from cannery.families.ollama.reading import OllamaReader
 from cannery.families.ollama.service import ollama_service
 from cannery.families.ollama.settings import (
-    CONTROL_PATHS,
     DEFAULTS,
-    MODELLED,
-    read_settings,
+    MODELLED_ANSWER,
+    ollama_table,
     shared_settings,
     write_settings,
 )
@@ -44,6 +43,7 @@ from cannery.wire.contract import Dialect, Piece, Route, Rules
 from cannery.wire.losses import Report
 from cannery.wire.places import Places
 from cannery.wire.residues import own_residue, recall_settings
+from cannery.wire.settings import Writing
 from cannery.wire.signs import ANSWERS, Evidence, Sign, both, has
 from cannery.wire.turns import USER, side, turns
 
@@ -70,6 +70,15 @@ _OWN = (
 )
 
 
+def _drop_choice(choice: ToolChoice, to: Writing) -> Any:
+    if choice.mode not in ("auto", "none"):
+        to.drop("there are no tools")
+    return absent
+
+
+TABLE = ollama_table(NAME, _drop_choice)
+
+
 def read_request(body: bytes, places: Places) -> Request:
     """The request that a body asks for."""
     return read_fields(NAME, body, places, _read_request)
@@ -79,31 +88,19 @@ def _read_request(fields: Fields, places: Places) -> Request:
     body = {key: decode(field) for key, field in fields.items()}
     asked: Object = {key: body.pop(key) for key in ("prompt", "images") if key in body}
     system = body.pop("system") if body.get("system") else ""
-    settings = read_settings(NAME, body)
-    reader = OllamaReader(NAME, places.canisters, settings.model, content="prompt")
+    settings = TABLE.read(body, places)
+    reader = OllamaReader(NAME, places.canisters, settings[0], content="prompt")
     if system:
         reader.add(new_supervisor(reader.text(system, "system"), now()), ("system",))
     reader.spoken(asked, "user", ())
-    return new_request(  # type: ignore[no-any-return]
-        Conversation.trusted(reader.canisters),
-        settings.model,
-        (),
-        absent,
-        settings.controls,
-        settings.stream,
-        settings.residue,
-        NAME,
-    )
+    return new_request(Conversation.trusted(reader.canisters), *settings, NAME)  # type: ignore[no-any-return]
 
 
 def write_request(request: Request, pieces: list[Piece], report: Report) -> Object:
     """The body of a request: instructions and the last question; what else was said is named."""
-    body = write_settings(NAME, request, report)
+    body = write_settings(TABLE, request, report)
     for index, tool in enumerate(request.tools):
         report.lose("TOOL_DROPPED", f"tools[{index}]", f"there are no tools: {tool.name!r}")
-    choice = request.tool_choice
-    if isinstance(choice, ToolChoice) and choice.mode not in ("auto", "none"):
-        report.lose("CONTROL_DROPPED", "@tool_choice", "there are no tools")
     body = recall_settings(body, own_residue(request, NAME))
     writer = OllamaWriter(NAME, report, is_same=request.source == NAME)
     lead = 0
@@ -150,12 +147,12 @@ DIALECT = Dialect(
     read_error=read_error,
     write_error=write_error,
     routes=(Route("POST", "/api/generate", "generate"),),
-    control_paths=CONTROL_PATHS,
+    control_paths=TABLE.paths,
     references={"context": "HISTORY_MISSING"},
     messages="prompt",
     takes_turns=False,
-    modelled=MODELLED,
-    modelled_answer=MODELLED | {"context"},
+    modelled=TABLE.modelled,
+    modelled_answer=MODELLED_ANSWER | {"context"},
     defaults={**DEFAULTS, "raw": (False,)},
     takes_over=shared_settings,
     service=ollama_service(SHAPE),

@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec.structs import astuple
 
+from cannery.errors import DialectError
 from cannery.messages.absence import absent
 from cannery.messages.json_text import decode_json
 from cannery.messages.requests import (
@@ -19,6 +20,7 @@ from cannery.messages.requests import (
     Tool,
     ToolChoice,
 )
+from cannery.wire.bodies import Object, kind_of
 from cannery.wire.losses import Report
 
 # How much thinking an effort word buys where only a budget can be given, and back.
@@ -76,6 +78,21 @@ def put(body: dict[str, Any], key: str, value: Any) -> None:
         body[key] = value
 
 
+def take_listed(dialect: str, body: Object, key: str) -> list[Object]:
+    """Take a list of objects, such as tools, out of a body; null and an empty list are left to the residue."""
+    listed = body.get(key)
+    if listed is None or listed == []:
+        return []
+    if type(listed) is not list:
+        raise DialectError(dialect, key, f"expected a list, got {kind_of(listed)}")
+    for index, item in enumerate(listed):
+        if type(item) is not dict:
+            problem = f"expected an object, got {kind_of(item)}"
+            raise DialectError(dialect, f"{key}[{index}]", problem)
+    del body[key]
+    return listed
+
+
 def distinct(request: Request, dialect: str, report: Report) -> Iterator[tuple[str, Tool]]:
     """The tools of a request with their places; another dialect gets only the first tool of a name."""
     names: set[str] = set()
@@ -107,6 +124,11 @@ def report_grammar(tool: Tool, report: Report, place: str) -> None:
 def is_possible(choice: ToolChoice, sent: Collection[str]) -> bool:
     """Whether the server would find the tools that a choice is about."""
     return bool(sent) and set(sent).issuperset(choice.names)
+
+
+def sent_names(body: Object) -> list[str]:
+    """The names of the tools of a body, where each has it at its top."""
+    return [str(tool.get("name")) for tool in body.get("tools", ()) if type(tool) is dict]
 
 
 def drop_choice(choice: ToolChoice, report: Report) -> None:

@@ -43,7 +43,7 @@ _OF_MODELS = frozenset({AssistantCanisterClass, InvocationCanisterClass})
 LostField = tuple[str, str, str]
 # Among the paths of a dialect: where an answer has citations beside its text.
 _CITATIONS = "citations"
-_SETTINGS = (*Controls.__struct_fields__, "tool_choice")
+_APART = ("model", "tool_choice", "stream")
 # Empty objects that say something.
 _TELLING = frozenset({".web_search_options"})
 _MARKS = frozenset({"cache_control", "prompt_cache_breakpoint"})
@@ -234,9 +234,8 @@ def _unread(value: Request | Response, paths: ControlPaths) -> dict[str, str]:
 def _unread_settings(request: Request, paths: ControlPaths) -> dict[str, str]:
     """The settings that the request does not have, by their paths in the source."""
     controls = request.controls
-    names = [name for name in _SETTINGS if getattr(controls, name, absent) is absent]
-    if request.tool_choice is not absent:
-        names.remove("tool_choice")
+    names = [name for name in Controls.__struct_fields__ if getattr(controls, name) is absent]
+    names += [name for name in _APART if getattr(request, name) is absent]
     names += _unread_thinking(controls.thinking)
     return {path: name for name in names for path in _alternatives(paths.get(name, name))}
 

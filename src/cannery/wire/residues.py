@@ -89,7 +89,11 @@ def recall_settings(
     """The settings that a request has now with their residue; ``spell`` gives the usual spelling of a key."""
     if residue is None or residue.envelope is None:
         return ours
-    return restore(ours, still_true(ours, decode_json(residue.envelope), spell))  # type: ignore[no-any-return]
+    patch = decode_json(residue.envelope)
+    if patch.keys() == {"s"} and spell is str and ours.keys().isdisjoint(patch["s"]):
+        # Fields beside those that are written, which is what most residue is.
+        return {**ours, **patch["s"]}
+    return restore(ours, still_true(ours, patch, spell))  # type: ignore[no-any-return]
 
 
 def own_residue(value: Any, dialect: str) -> Residue | None:

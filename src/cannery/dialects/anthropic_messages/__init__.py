@@ -19,9 +19,8 @@ from cannery.dialects.anthropic_messages.responses import (
     write_response,
 )
 from cannery.dialects.anthropic_messages.settings import (
-    CONTROL_PATHS,
-    MODELLED,
     MODELLED_ANSWER,
+    TABLE,
     write_settings,
 )
 from cannery.dialects.anthropic_messages.stream_reading import MessagesStreamReader
@@ -194,11 +193,11 @@ DIALECT = Dialect(
         Route("GET", "/v1/models", "models"),
         Route("GET", "/v1/models/{model}", "model"),
     ),
-    control_paths=CONTROL_PATHS,
+    control_paths=TABLE.paths,
     defaults={"context_management": ({"edits": []},), "service_tier": ("auto",)},
     hosted=HOSTED,
     rules_for=rules_for,
-    modelled=MODELLED,
+    modelled=TABLE.modelled,
     modelled_answer=MODELLED_ANSWER,
     short_names=("anthropic", "claude"),
     vocabulary=ANTHROPIC,

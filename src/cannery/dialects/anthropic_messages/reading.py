@@ -15,9 +15,10 @@ from msgspec import Raw
 
 from cannery.dialects.anthropic_messages.models import NAME
 from cannery.dialects.anthropic_messages.settings import (
+    TABLE,
     Path,
     read_mark,
-    read_settings,
+    read_tool,
     refuse,
 )
 from cannery.families.blocks.reading import (
@@ -62,6 +63,7 @@ from cannery.wire.bodies import (
     read_body,
     spelled_object,
 )
+from cannery.wire.controls import take_listed
 from cannery.wire.media import SEARCH_RESULT
 from cannery.wire.places import Places
 from cannery.wire.residues import nested, set_again
@@ -95,7 +97,8 @@ def _read_request(body: Object, places: Places) -> Request:
     system = body.get("system")
     if system is not None and system != []:
         del body["system"]
-    settings = read_settings(body, places)
+    tools = (*map(read_tool, take_listed(NAME, body, "tools")),) if "tools" in body else ()
+    settings = TABLE.read(body, places, tools)
     reader = MessageReader(NAME, places, settings[0])
     if system is not None and system != []:
         reader.content(system, "system", ("system",), None, None)

@@ -19,7 +19,7 @@ from cannery.dialects.bedrock_converse.responses import (
     write_error,
     write_response,
 )
-from cannery.dialects.bedrock_converse.settings import CONTROL_PATHS, MODELLED
+from cannery.dialects.bedrock_converse.settings import TABLE
 from cannery.dialects.bedrock_converse.streams import ConverseStreamReader, ConverseStreamWriter
 from cannery.dialects.bedrock_converse.tools import NAME
 from cannery.dialects.bedrock_converse.writing import write_request
@@ -70,7 +70,7 @@ DIALECT = Dialect(
         Route("POST", "/model/{model}/converse-stream", "stream", safe=""),
         Route("POST", "/model/{model}/count-tokens", "count", safe=""),
     ),
-    control_paths=CONTROL_PATHS,
+    control_paths=TABLE.paths,
     tool_paths={"strict": ".toolSpec.strict"},
     defaults={
         "guardrailConfig": ({"trace": "disabled"},),
@@ -78,7 +78,7 @@ DIALECT = Dialect(
         "serviceTier": ({"type": "default"},),
     },
     rules_for=rules_by_model(RULES),
-    modelled=MODELLED,
+    modelled=TABLE.modelled | {"modelId"},
     modelled_answer=MODELLED_ANSWER,
     short_names=("bedrock", "converse"),
     vocabulary=ANTHROPIC,

@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 import msgspec
 from msgspec import Raw
 
-from cannery.dialects.bedrock_converse.settings import read_settings
-from cannery.dialects.bedrock_converse.tools import NAME, plain, read_mark, whole
+from cannery.dialects.bedrock_converse.settings import TABLE
+from cannery.dialects.bedrock_converse.tools import NAME, open_settings, plain, read_mark, whole
 from cannery.families.blocks.reading import (
     ROLES,
     BlockReader,
@@ -57,6 +57,7 @@ from cannery.wire.bodies import (
     read_body,
     spelled_text,
 )
+from cannery.wire.controls import text
 from cannery.wire.media import SEARCH_RESULT, UNKNOWN_TYPE, sniff
 from cannery.wire.places import Path, Places
 from cannery.wire.residues import nested, set_again
@@ -146,8 +147,11 @@ def _read_request(body: Object, places: Places) -> Request:
     if system:
         del body["system"]
     messages = body.pop("messages", absent)
-    settings = read_settings(body, reader, places)
-    reader.origin = Origin(NAME, settings[0] if type(settings[0]) is str else None)
+    open_settings(body)
+    # The model stands in the URL; where a body has it too, it stays there.
+    model = text(body.get("modelId"))
+    _, *settings = TABLE.read(body, places)
+    reader.origin = Origin(NAME, model if type(model) is str else None)
     if system:
         reader.content(system, "system", ("system",), None, [])
     if messages is not absent:
@@ -155,7 +159,7 @@ def _read_request(body: Object, places: Places) -> Request:
             reader.message(message, ("messages", index))
     else:
         reader.fail("messages", "is required")
-    return new_request(Conversation.trusted(reader.canisters), *settings, NAME)  # type: ignore[no-any-return]
+    return new_request(Conversation.trusted(reader.canisters), model, *settings, NAME)  # type: ignore[no-any-return]
 
 
 class ConverseReader(BlockReader):

@@ -29,8 +29,8 @@ from cannery.wire.controls import (
 )
 from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
-from cannery.wire.places import Places
 from cannery.wire.residues import nested, own_residue, recall, set_again
+from cannery.wire.settings import NOT_READ, Reading, Said
 
 NAME = "bedrock_converse"
 _NO_PARAMETERS: Object = {"type": "object", "properties": {}}
@@ -74,8 +74,17 @@ def write_mark(cache: str, form: str | None) -> Object:
     return {"cachePoint": point}
 
 
-def tool_list(value: Any) -> Any:
-    """The tools, whose schemas are not decoded."""
+def open_settings(body: Object) -> None:
+    """Decode the objects among the fields of a request, but for the schemas of tools."""
+    for key, value in body.items():
+        if type(value) is dict:
+            body[key] = {
+                inner: _tool_list(held) if inner == "tools" else plain(held)
+                for inner, held in value.items()
+            }
+
+
+def _tool_list(value: Any) -> Any:
     if type(value) is not Raw:
         return value
     try:
@@ -84,17 +93,19 @@ def tool_list(value: Any) -> Any:
         return decode(value)
 
 
-def read_choice(choice: Object) -> tuple[ToolChoice, Object | None] | None:
-    """A choice and what is left of it; None if it is not known."""
-    found = [key for key in ("auto", "any", "tool") if key in choice]
+def read_choice(choice: Any, _: Reading) -> Said:
+    """The choice among tools, and what is left of it."""
+    found = (
+        [key for key in ("auto", "any", "tool") if key in choice] if type(choice) is dict else []
+    )
     if len(found) != 1 or type(choice[found[0]]) is not dict:
-        return None
+        return NOT_READ
     key, rest = found[0], {**choice[found[0]]}
     others = {name: value for name, value in choice.items() if name != key}
     if key == "tool":
         name = rest.pop("name", None)
         if type(name) is not str or not name:
-            return None
+            return NOT_READ
         mode = new_tool_choice("named", (name,))
     else:
         mode = new_tool_choice("auto" if key == "auto" else "required")
@@ -106,10 +117,11 @@ def plain(value: Any) -> Any:
     return decode(value) if type(value) is Raw else value
 
 
-def read_tools(value: Any, reader: Reader, places: Places) -> tuple[Tool, ...]:
+def read_tools(value: Any, reading: Reading) -> Said:
     """The tools; a cache point behind one is its mark."""
-    if value is None:
-        return ()
+    if not value:
+        return NOT_READ
+    reader, places = Reader(NAME), reading.places
     tools: list[Tool] = []
     for index, item in enumerate(reader.list(value, "toolConfig.tools")):
         mark = read_mark(item)
@@ -124,7 +136,7 @@ def read_tools(value: Any, reader: Reader, places: Places) -> tuple[Tool, ...]:
             continue
         tools.append(_read_tool(reader.object(item, f"toolConfig.tools[{index}]")))
         places.tools.append(("toolConfig", "tools", index))
-    return tuple(tools)
+    return tuple(tools), None
 
 
 def _read_tool(item: Object) -> Tool:

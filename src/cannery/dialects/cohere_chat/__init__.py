@@ -18,11 +18,10 @@ from cannery.dialects.cohere_chat.responses import (
     write_response,
 )
 from cannery.dialects.cohere_chat.settings import (
-    CONTROL_PATHS,
-    MODELLED,
     MODELLED_ANSWER,
     NAME,
     STRICT,
+    TABLE,
 )
 from cannery.dialects.cohere_chat.streams import CohereStreamReader, CohereStreamWriter
 from cannery.dialects.cohere_chat.writing import write_request
@@ -85,8 +84,8 @@ DIALECT = Dialect(
         Route("GET", "/v1/models", "models"),
         Route("GET", "/v1/models/{model}", "model"),
     ),
-    control_paths=CONTROL_PATHS,
-    modelled=MODELLED,
+    control_paths=TABLE.paths,
+    modelled=TABLE.modelled | {STRICT},
     defaults={
         "safety_mode": ("CONTEXTUAL",),
         "logprobs": (False,),

@@ -14,7 +14,6 @@ import msgspec
 from cannery.dialects.cohere_chat.settings import NAME, STRICT, TABLE
 from cannery.errors import DialectError
 from cannery.families.chat.reading import ChatReader, Held
-from cannery.families.chat.settings import read_settings
 from cannery.families.chat.tools import take_tools
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
@@ -260,23 +259,11 @@ def _read_request(body: Object, places: Places) -> Request:
     if is_strict:
         del body[STRICT]
         tools = (*(msgspec.structs.replace(tool, strict=True) for tool in tools),)
-    settings = read_settings(TABLE, body, places)
-    if is_strict:
-        around = settings.residue or Residue(NAME)
-        settings.residue = Residue(NAME, None, around.envelope, STRICT)
-    reader = CohereReader(NAME, places.canisters, settings.model)
+    settings = TABLE.read(body, places, tools, (STRICT,) if is_strict else ())
+    reader = CohereReader(NAME, places.canisters, settings[0])
     reader.messages(messages)
     reader.documents(documents)
-    return new_request(  # type: ignore[no-any-return]
-        Conversation.trusted(reader.canisters),
-        settings.model,
-        tools,
-        settings.tool_choice,
-        settings.controls,
-        settings.stream,
-        settings.residue,
-        NAME,
-    )
+    return new_request(Conversation.trusted(reader.canisters), *settings, NAME)  # type: ignore[no-any-return]
 
 
 def _are_open(tools: tuple[Tool, ...]) -> bool:

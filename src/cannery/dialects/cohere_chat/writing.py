@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from cannery.dialects.cohere_chat.reading import BARE, DOCUMENT, LISTED, STRING
-from cannery.dialects.cohere_chat.settings import NAME, write_settings
+from cannery.dialects.cohere_chat.settings import NAME, TABLE
 from cannery.families.chat.writing import ChatWriter
 from cannery.messages.absence import absent
 from cannery.messages.canisters import DocumentCanisterClass, SupervisorCanisterClass
@@ -234,7 +234,7 @@ def write_request(request: Request, pieces: list[Piece], report: Report) -> Obje
     """The body of a request."""
     is_same = request.source == NAME
     writer = CohereWriter(NAME, report, is_same=is_same)
-    body = write_settings(request, report)
+    body = TABLE.write(request, report)
     body = recall_settings(body, own_residue(request, NAME))
     documents, pieces = writer.documents(pieces)
     messages = writer.messages(pieces)

@@ -15,8 +15,8 @@ from cannery.dialects.gemini_generate.hosted import HOSTED
 from cannery.dialects.gemini_generate.reading import read_request
 from cannery.dialects.gemini_generate.responses import read_response, write_response
 from cannery.dialects.gemini_generate.settings import (
-    CONTROL_PATHS,
-    MODELLED,
+    MODELLED_ANSWER,
+    TABLE,
     write_settings,
 )
 from cannery.dialects.gemini_generate.stream_reading import GeminiStreamReader
@@ -138,10 +138,11 @@ DIALECT = Dialect(
         for version in ("/v1beta", "/v1", "")
         for (method, path), kind in _KINDS.items()
     ),
-    control_paths=CONTROL_PATHS,
+    control_paths=TABLE.paths,
     defaults=DEFAULTS,
     hosted=HOSTED,
-    modelled=MODELLED,
+    modelled=TABLE.modelled,
+    modelled_answer=MODELLED_ANSWER,
     rules_for=rules_for,
     fixed_repairs=frozenset({"late_supervisors"}),
     short_names=("gemini", "google", "vertex"),

@@ -24,7 +24,7 @@ from cannery.messages.content import new_data
 from cannery.messages.json_text import decode_json, is_json, write_json
 from cannery.wire.arguments import object_input, object_text
 from cannery.wire.bodies import Object, decode
-from cannery.wire.residues import nested, noted
+from cannery.wire.residues import nested
 
 NAME = "gemini_generate"
 SIGNATURE = "thoughtSignature"
@@ -195,20 +195,6 @@ class Section:
     def patch(self) -> Object | None:
         """The patch of the whole object."""
         return nested(self.held, self.inner, self.dropped, self.renamed)
-
-
-class SettingSection(Section):
-    """The same of settings, whose patch notes what will be written of a key that stays."""
-
-    def __init__(self, held: Object, usual: Mapping[str, str]) -> None:
-        super().__init__(held, usual)
-        # The other spelling of a key that is there in the usual one too.
-        self._beside = [key for key in held if (own := usual.get(key, key)) != key and own in held]
-
-    def patch(self) -> Object | None:
-        """The patch of the whole object."""
-        notes = {**dict.fromkeys(self._beside), **noted(self.written)}
-        return nested(self.held, self.inner, self.dropped, self.renamed, notes)
 
 
 # --- what a tool answered ----------------------------------------------------------------------

@@ -108,13 +108,8 @@ def _read_request(body: Object, places: Places) -> Request:
     reader = MessageReader(places.canisters)
     reader.system(body)
     shapes = reader.contents(body)
-    tools, choice, controls, patch = read_settings(body, places, shapes)
-    envelope = None if patch is None else write_json(patch)
-    form = write_form(shapes) if shapes else None
-    residue = None if envelope is None and form is None else Residue(NAME, None, envelope, form)
-    conversation = Conversation.trusted(reader.canisters)
-    around = (tools, choice, controls, absent, residue, NAME)
-    return new_request(conversation, absent, *around)  # type: ignore[no-any-return]
+    settings = read_settings(body, places, shapes)
+    return new_request(Conversation.trusted(reader.canisters), *settings, NAME)  # type: ignore[no-any-return]
 
 
 class MessageReader:

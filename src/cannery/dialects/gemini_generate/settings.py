@@ -1,32 +1,30 @@
 """Everything in a generateContent request that is not a message, both ways, but for the tools.
 
-The model and the choice to stream stand in the URL, so no body has them. Reading takes from the body what it
-understands; a setting of an unexpected type stays there, and so in the residue.
+The model and the choice to stream stand in the URL, so no body has them. Every key has two spellings.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import chain, product
 from typing import Any
 
 from orjson import Fragment
 
 from cannery.dialects.gemini_generate.forms import (
     NAME,
-    SettingSection,
-    both,
+    read_form,
     snake,
+    spelled,
     whole,
     whole_value,
 )
 from cannery.dialects.gemini_generate.tools import (
     StandardSchema,
+    declared_names,
     read_choice,
     take_tools,
     to_capitals,
-    write_choice,
     write_tools,
+    written_choice,
 )
 from cannery.families.gemini.models import (
     budgets,
@@ -35,70 +33,43 @@ from cannery.families.gemini.models import (
     takes_levels,
     thinks,
 )
-from cannery.messages.absence import Absential, absent
+from cannery.families.gemini.settings import FIVE, fit_seed
+from cannery.messages.absence import absent
 from cannery.messages.json_text import decode_json, write_json
-from cannery.messages.requests import (
-    DEFAULT_CONTROLS,
-    Controls,
-    OutputFormat,
-    Request,
-    Thinking,
-    Tool,
-    new_controls,
-    new_output_format,
-    new_thinking,
-)
+from cannery.messages.requests import OutputFormat, Request, Thinking, new_output_format
 from cannery.wire.bodies import Object
 from cannery.wire.controls import (
     BUDGETS,
     FORMAT_NAME,
     budget_of,
-    drop_control,
-    given_controls,
     lose_thinking,
-    number,
 )
 from cannery.wire.losses import Report
 from cannery.wire.places import Places
+from cannery.wire.residues import own_residue
 from cannery.wire.schemas import is_strict
+from cannery.wire.settings import (
+    NOT_READ,
+    NUMBER,
+    TEXTS,
+    UNSAID,
+    Form,
+    Reading,
+    Said,
+    Setting,
+    SettingTable,
+    Spelled,
+    Writing,
+    among,
+    spellings,
+    unless,
+    within,
+)
 
-CONFIG, _CHOICE = "generationConfig", "toolConfig.functionCallingConfig"
-_FIELDS = {
-    "max_tokens": "maxOutputTokens",
-    "temperature": "temperature",
-    "top_p": "topP",
-    "top_k": "topK",
-    "stop": "stopSequences",
-    "seed": "seed",
-    "presence_penalty": "presencePenalty",
-    "frequency_penalty": "frequencyPenalty",
-    "candidates": "candidateCount",
-}
-_SCHEMA_KEYS = ("responseSchema", "responseJsonSchema")
-_OUTPUT_KEYS = ("responseMimeType", *_SCHEMA_KEYS)
-
-
-def _spellings(*paths: str) -> tuple[str, ...]:
-    """Every way to spell some paths, the usual one first."""
-    return tuple(
-        ".".join(steps)
-        for path in paths
-        for steps in product(*(dict.fromkeys((step, snake(step))) for step in path.split(".")))
-    )
-
-
-CONTROL_PATHS = {
-    **{name: _spellings(f"{CONFIG}.{key}") for name, key in _FIELDS.items()},
-    "output": _spellings(*(f"{CONFIG}.{key}" for key in _OUTPUT_KEYS)),
-    "thinking": _spellings(f"{CONFIG}.thinkingConfig"),
-    "effort": _spellings(f"{CONFIG}.thinkingConfig.thinkingLevel"),
-    "budget": _spellings(f"{CONFIG}.thinkingConfig.thinkingBudget"),
-    "summary": _spellings(f"{CONFIG}.thinkingConfig.includeThoughts"),
-    "tool_choice": _spellings(_CHOICE),
-    "finish": _spellings("candidates[0].finishReason"),
-}
-# What parallel calls and usage at the end of a stream ask for is what Gemini does anyway.
-_KNOWN = frozenset(CONTROL_PATHS) | {"parallel_calls", "include_usage"}
+_CONFIG = "generationConfig"
+_THINKING = f"{_CONFIG}.thinkingConfig"
+_MIME, _SCHEMA, _JSON_SCHEMA = "responseMimeType", "responseSchema", "responseJsonSchema"
+_CHOICE, _NAMES = "toolConfig.functionCallingConfig", "allowedFunctionNames"
 _LEVELS = {
     "minimal": "MINIMAL",
     "low": "LOW",
@@ -107,287 +78,169 @@ _LEVELS = {
     "xhigh": "XHIGH",
 }
 _JSON, _TEXT, _ENUM = "application/json", "text/plain", "text/x.enum"
-_SEEDS = range(-(2**31), 2**31)
-
-
-MODELLED = frozenset(
-    {
-        *chain.from_iterable(CONTROL_PATHS.values()),
-        *_spellings(
-            *(f"{_CHOICE}.mode", f"{_CHOICE}.allowedFunctionNames", "toolConfig", "tools"),
-            # Of a response.
-            *("candidates[0].index", "responseId", "modelVersion", "createTime"),
+# The fields of an answer that are in the model.
+MODELLED_ANSWER = frozenset(
+    spellings(
+        (
+            *("candidates[0].index", "candidates[0].finishReason", "responseId", "modelVersion"),
+            "createTime",
             *(
                 f"usageMetadata.{kind}TokenCount"
                 for kind in ("prompt", "toolUsePrompt", "candidates", "total")
             ),
         ),
-    }
-)
-
-
-# --- reading -----------------------------------------------------------------------------------
-
-
-def _stop(value: Any) -> Any:
-    is_stop = type(value) is list and value and all(type(item) is str for item in value)
-    return tuple(value) if is_stop else absent
-
-
-# The usual spelling of the keys of settings; what each is called in the model and how it is read.
-_USUAL = both(
-    (
-        *(CONFIG, *_FIELDS.values(), *_OUTPUT_KEYS),
-        *("thinkingConfig", "thinkingBudget", "thinkingLevel", "includeThoughts"),
-        *("toolConfig", "functionCallingConfig", "allowedFunctionNames"),
+        snake,
     )
 )
-_WHOLE = frozenset({"max_tokens", "top_k", "seed", "candidates"})
-_CONTROLS: dict[str, tuple[str, Callable[[Any], Any]]] = {
-    key: (name, _stop if name == "stop" else whole if name in _WHOLE else number)
-    for name, key in _FIELDS.items()
-}
 
 
-def read_settings(
-    body: Object, places: Places, shapes: list[str]
-) -> tuple[tuple[Tool, ...], Any, Controls, Object | None]:
-    """The tools, the choice and the controls of a body from which the messages were taken, and the patch of the rest.
-
-    ``shapes`` gets the words for the shapes of its spelling.
-    """
-    choice: Any = absent
-    controls = DEFAULT_CONTROLS
-    if not body:
-        return (), choice, controls, None
-    section = SettingSection(body, _USUAL)
-    tools = take_tools(body, places, shapes) if "tools" in body else ()
-    config = section.get("toolConfig")
-    if type(config) is dict:
-        choice, patch = _read_tool_config(config, places, section.keys["toolConfig"])
-        if choice is not absent:
-            section.nest("toolConfig", patch)
-    config = section.get(CONFIG)
-    if type(config) is dict and config:
-        inner = SettingSection(config, _USUAL)
-        found = _read_config(inner, places, shapes, section.keys[CONFIG])
-        if found:
-            controls = new_controls(**found)
-            section.nest(CONFIG, inner.patch())
-    return tools, choice, controls, section.patch()
+def _spelling(value: Any, written: Any) -> Object | Spelled | None:
+    """The patch of a value of which ``written`` will be said."""
+    if type(value) is str and type(written) is int and value == str(written):
+        return {"q": True}
+    return None if type(value) is type(written) and value == written else Spelled(written)
 
 
-def _read_config(section: SettingSection, places: Places, shapes: list[str], key: str) -> Object:
-    """The controls that ``generationConfig`` gives."""
-    found: Object = {}
-    keys = section.keys
-    for usual in keys:
-        if usual in _CONTROLS:
-            name, read = _CONTROLS[usual]
-            value = read(section.get(usual))
-            if value is not absent:
-                found[name] = value
-                written = list(value) if name == "stop" else value
-                places.settings[name] = (key, section.take(usual, written))
-    given = [usual for usual in _OUTPUT_KEYS if usual in keys]
-    if given:
-        places.settings["output"] = (key, keys[given[0]])
-        output = _take_output(section, shapes)
-        if output is not absent:
-            found["output"] = output
-    if "thinkingConfig" in keys:
-        thinking = _take_thinking(section, places, key)
-        if thinking is not absent:
-            found["thinking"] = thinking
-    return found
+def _read_whole(value: Any, _: Reading) -> Said:
+    number = whole(value)
+    return number, _spelling(value, number)
 
 
-def _take_output(section: SettingSection, shapes: list[str]) -> Any:
-    kind = section.get("responseMimeType")
-    if kind not in (_JSON, _ENUM, _TEXT, None):
-        return absent
-    given, own = section.get("responseJsonSchema"), section.get("responseSchema")
-    schema: Any = None
-    if kind != _TEXT and type(given) is dict:
-        schema = whole_value(given)
-        section.take("responseJsonSchema")
-    elif kind != _TEXT and type(own) is dict:
-        standard = StandardSchema(whole_value(own))
-        schema = standard.value
-        shapes += ["responseSchema", "capitals" if standard.is_capital else ""]
-        if standard.is_exact:
-            section.take("responseSchema")
-        else:
-            written = to_capitals(standard.value) if standard.is_capital else standard.value
-            section.keep("responseSchema", written)
-    if schema is None and kind in (None, _ENUM):
-        return absent
-    if kind is not None:
-        section.take("responseMimeType", _TEXT if kind == _TEXT else _JSON)
-    else:
-        section.keep("responseMimeType", _JSON)
-    if schema is not None:
-        return new_output_format("schema", write_json(schema), strict=is_strict(schema) or absent)
-    return new_output_format("text" if kind == _TEXT else "json")
-
-
-def _take_thinking(section: SettingSection, places: Places, key: str) -> Any:
-    config = section.get("thinkingConfig")
-    if type(config) is not dict:
-        return absent
-    own = section.keys["thinkingConfig"]
-    inner = SettingSection(config, _USUAL)
-    place = (key, own)
-    budget, level = whole(inner.get("thinkingBudget")), inner.get("thinkingLevel")
-    shown = inner.get("includeThoughts")
-    found: Object = {}
-    if type(budget) is int:
-        found["enabled"] = budget != 0
-        if budget < 0:
-            found["adaptive"] = True
-        elif budget:
-            found["budget"] = budget
-        places.settings["budget"] = (*place, inner.take("thinkingBudget", max(budget, -1)))
-    elif type(level) is str and level.upper() in _LEVELS.values():
-        found["effort"] = level.lower()
-        places.settings["effort"] = (*place, inner.take("thinkingLevel", level.upper()))
-    if type(shown) is bool:
-        found["summary"] = "auto" if shown else "none"
-        places.settings["summary"] = (*place, inner.take("includeThoughts"))
-    if not found:
-        return absent
-    places.settings["thinking"] = place
-    section.nest("thinkingConfig", inner.patch())
-    return new_thinking(**found)
-
-
-def _read_tool_config(config: Object, places: Places, key: str) -> tuple[Any, Object | None]:
-    """The choice of tools and the patch of ``toolConfig``; absent if no choice of functions is understood."""
-    outer = SettingSection(config, _USUAL)
-    held = outer.get("functionCallingConfig")
-    if type(held) is not dict:
-        return absent, None
-    section = SettingSection(held, _USUAL)
-    choice = read_choice(section)
+def _read_choice(mode: Any, reading: Reading) -> Said:
+    key = spelled(reading.left, _NAMES)
+    choice = read_choice(mode, reading.left.get(key))
     if choice is absent:
-        return absent, None
-    places.settings["tool_choice"] = (key, outer.keys["functionCallingConfig"])
-    outer.nest("functionCallingConfig", section.patch())
-    return choice, outer.patch()
+        return NOT_READ
+    written = written_choice(choice)
+    if _NAMES in written:
+        reading.take(_NAMES, key)
+    return choice, _spelling(mode, written["mode"])
 
 
-# --- writing -----------------------------------------------------------------------------------
+# --- the format of an answer ---------------------------------------------------------------------
 
 
-def write_settings(request: Request, report: Report, shapes: frozenset[str]) -> Object:
-    """Every field of the body but the messages, in the usual form."""
-    body: Object = {}
-    if request.tools:
-        write_tools(request, body, report)
-    if request.tool_choice is not absent:
-        write_choice(request, body, report)
-    if request.controls is not DEFAULT_CONTROLS:
-        config = _write_controls(request, report, shapes)
-        if config:
-            body[CONFIG] = config
-    if "tool" in shapes and len(body.get("tools", ())) == 1:
-        (body["tools"],) = body["tools"]
-    return body
+def _read_output(_value: Any, reading: Reading) -> Said:
+    """The format, which up to three fields give; each is taken here."""
+    left = reading.left
+    mime, native, standard = (spelled(left, key) for key in (_MIME, _SCHEMA, _JSON_SCHEMA))
+    kind = left.get(mime)
+    if kind not in (_JSON, _ENUM, _TEXT, None):
+        return NOT_READ
+    schema: Any = None
+    if kind != _TEXT and type(left.get(standard)) is dict:
+        schema = whole_value(left[standard])
+        reading.take(_JSON_SCHEMA, standard)
+    elif kind != _TEXT and type(left.get(native)) is dict:
+        schema = _take_native_schema(native, reading)
+    elif kind in (None, _ENUM):
+        return NOT_READ
+    if kind is None:
+        reading.written[_MIME] = _JSON
+    else:
+        reading.take(_MIME, mime, _spelling(kind, _TEXT if kind == _TEXT else _JSON))
+    if schema is None:
+        return new_output_format("text" if kind == _TEXT else "json"), Spelled()
+    strict = is_strict(schema) or absent
+    return new_output_format("schema", write_json(schema), strict=strict), Spelled()
 
 
-def _write_controls(request: Request, report: Report, shapes: frozenset[str]) -> Object:
-    controls, is_same = request.controls, request.source == NAME
-    given = dict(given_controls(controls))
-    config: Object = {_FIELDS[name]: value for name, value in given.items() if name in _FIELDS}
-    if "stop" in given:
-        config["stopSequences"] = list(given["stop"])
-    if not is_same:
-        _fit_limits(config, report)
-    if isinstance(controls.output, OutputFormat):
-        config.update(_write_output(controls.output, report, shapes))
-    if isinstance(controls.thinking, Thinking):
-        model = request.model if isinstance(request.model, str) and not is_same else None
-        if thinks(model):
-            thinking = _write_thinking(controls.thinking, model, controls.max_tokens, report)
-            if thinking:
-                config["thinkingConfig"] = thinking
-        elif not _is_off(controls.thinking):
-            lose_thinking(controls.thinking, report, "this model cannot think")
-    if controls.parallel_calls is False:
-        report.lose("CONTROL_DROPPED", "@parallel_calls", "Gemini may always call in parallel")
-    for name, value in given.items():
-        if name not in _KNOWN:
-            drop_control(name, value, report)
-    return config
+def _take_native_schema(key: str, reading: Reading) -> Any:
+    """A schema of Gemini's own kind, as a standard one."""
+    standard = StandardSchema(whole_value(reading.left[key]))
+    reading.form += [_SCHEMA, "capitals" if standard.is_capital else ""]
+    written = to_capitals(standard.value) if standard.is_capital else standard.value
+    reading.take(_SCHEMA, key, None if standard.is_exact else Spelled(written))
+    return standard.value
 
 
-def _fit_limits(config: Object, report: Report) -> None:
-    if len(config.get("stopSequences", ())) > 5:
-        del config["stopSequences"][5:]
-        report.lose("CONTROL_CHANGED", "@stop", "Gemini takes five stop sequences")
-    candidates = config.get("candidateCount", 1)
-    if not 1 <= candidates <= 8:
-        config["candidateCount"] = max(1, min(candidates, 8))
-        report.lose("CONTROL_CHANGED", "@candidates", "Gemini gives one to eight candidates")
-    if config.get("seed", 0) not in _SEEDS:
-        del config["seed"]
-        report.lose("CONTROL_DROPPED", "@seed", "Gemini takes a seed of 32 bits")
-
-
-def _write_output(output: OutputFormat, report: Report, shapes: frozenset[str]) -> Object:
+def _write_output(output: OutputFormat, to: Writing) -> Any:
+    config = to.body.setdefault(_CONFIG, {})
+    config[_MIME] = _TEXT if output.kind == "text" else _JSON
     if output.kind == "text":
-        return {"responseMimeType": _TEXT}
-    config: Object = {"responseMimeType": _JSON}
+        return absent
     if isinstance(output.schema, str):
-        if "responseSchema" in shapes:
+        shapes, _ = read_form(own_residue(to.request, NAME))
+        if _SCHEMA in shapes:
             schema = decode_json(output.schema)
-            config["responseSchema"] = to_capitals(schema) if "capitals" in shapes else schema
+            config[_SCHEMA] = to_capitals(schema) if "capitals" in shapes else schema
         else:
-            config["responseJsonSchema"] = Fragment(output.schema)
+            config[_JSON_SCHEMA] = Fragment(output.schema)
     if output.name not in (absent, FORMAT_NAME):
-        report.lose("FORMAT_NAME_DROPPED", "@output")
+        to.report.lose("FORMAT_NAME_DROPPED", "@output")
     if output.description is not absent:
-        report.lose("CONTROL_CHANGED", "@output", "Gemini has no description of an output")
-    return config
+        to.change("Gemini has no description of an output")
+    return absent
+
+
+# --- thinking ------------------------------------------------------------------------------------
+
+
+def _read_budget(value: Any, reading: Reading) -> Said:
+    budget = whole(value)
+    if budget is absent:
+        return NOT_READ
+    if budget < 0:
+        reading.found["adaptive"] = True
+    elif budget:
+        reading.found["budget"] = budget
+    return budget != 0, _spelling(value, max(budget, -1))
+
+
+def _read_level(value: Any, reading: Reading) -> Said:
+    """A level, which says nothing beside a budget."""
+    beside = reading.left.get(spelled(reading.left, "thinkingBudget"))
+    if "enabled" in reading.found or whole(beside) is not absent:
+        return NOT_READ
+    if type(value) is not str or value.upper() not in _LEVELS.values():
+        return NOT_READ
+    return value.lower(), _spelling(value, value.upper())
+
+
+def _read_shown(value: Any, _: Reading) -> Said:
+    return ("auto" if value else "none", None) if type(value) is bool else NOT_READ
 
 
 def _is_off(thinking: Thinking) -> bool:
     return thinking.enabled is False or thinking.effort == "none" or thinking.budget == 0
 
 
-def _write_thinking(
-    thinking: Thinking, model: str | None, limit: Absential[int], report: Report
-) -> Object:
+def _write_thinking(thinking: Thinking, to: Writing) -> Any:
+    asked = to.request.model
+    model = asked if isinstance(asked, str) and not to.is_same else None
+    if not thinks(model):
+        if not _is_off(thinking):
+            lose_thinking(thinking, to.report, "this model cannot think")
+        return absent
     config: Object = {}
     effort = thinking.effort
     if _is_off(thinking):
-        _write_off("@thinking", model, config, report)
+        _write_off(model, config, to)
     elif isinstance(thinking.budget, int):
         config["thinkingBudget"] = budget = _within(thinking.budget, model)
         if budget != thinking.budget:
-            report.lose("CONTROL_CHANGED", "@budget", f"this model thinks {budget} tokens instead")
+            to.change(f"this model thinks {budget} tokens instead", "budget")
     elif isinstance(effort, str):
-        _write_effort(effort, model, limit, config, report)
+        _write_effort(effort, model, config, to)
     elif thinking.adaptive or thinking.enabled is True:
         config["thinkingBudget"] = -1
     is_settled = thinking.budget is not absent or thinking.enabled is False
     if is_settled and effort not in (absent, "none"):
-        report.lose("CONTROL_DROPPED", "@effort", "beside a budget there is no effort")
+        to.drop("beside a budget there is no effort", "effort")
     if isinstance(thinking.summary, str):
         config["includeThoughts"] = thinking.summary not in ("none", "omitted")
-    return config
+    return config or absent
 
 
-def _write_off(place: str, model: str | None, config: Object, report: Report) -> None:
+def _write_off(model: str | None, config: Object, to: Writing) -> None:
     """Thinking switched off, or as short as a model can make it."""
     level, known = least_level(model), budgets(model)
     if level is not None:
         config["thinkingLevel"] = level
-        report.lose("CONTROL_CHANGED", place, f"this model always thinks, at least {level!r}")
+        to.change(f"this model always thinks, at least {level!r}")
     elif known is not None and not known.may_be_off:
         config["thinkingBudget"] = known.least
-        detail = f"this model always thinks, at least {known.least} tokens"
-        report.lose("CONTROL_CHANGED", place, detail)
+        to.change(f"this model always thinks, at least {known.least} tokens")
     else:
         config["thinkingBudget"] = 0
 
@@ -398,16 +251,70 @@ def _within(budget: int, model: str | None) -> int:
     return budget if known is None or budget < 0 else min(max(budget, known.least), known.most)
 
 
-def _write_effort(
-    effort: str, model: str | None, limit: Absential[int], config: Object, report: Report
-) -> None:
+def _write_effort(effort: str, model: str | None, config: Object, to: Writing) -> None:
     if effort not in BUDGETS:
-        report.lose("CONTROL_DROPPED", "@effort", f"Gemini has no effort {effort!r}")
+        to.drop(f"Gemini has no effort {effort!r}", "effort")
     elif takes_levels(model):
         level = nearest_level(_LEVELS.get(effort, "HIGH"), model)
         config["thinkingLevel"] = level
         if level != _LEVELS.get(effort):
-            report.lose("CONTROL_CHANGED", "@effort", f"effort {effort!r} became {level!r}")
+            to.change(f"effort {effort!r} became {level!r}", "effort")
     else:
+        limit = to.request.controls.max_tokens
         config["thinkingBudget"] = _within(budget_of(effort, limit), model)
-        report.lose("CONTROL_CHANGED", "@effort", "an effort became a budget of tokens")
+        to.change("an effort became a budget of tokens", "effort")
+
+
+_WHOLE = Form((int,), _read_whole)
+_OUTPUT = Form((), _read_output, _write_output)
+_EIGHT = within(1, 8, "Gemini gives one to eight candidates")
+TABLE = SettingTable(
+    NAME,
+    (
+        Setting(
+            "tool_choice",
+            _CHOICE,
+            Form(write=lambda choice, _: written_choice(choice)),
+            among(declared_names),
+        ),
+        Setting("tool_choice", f"{_CHOICE}.mode", Form(read=_read_choice)),
+        Setting("max_tokens", f"{_CONFIG}.maxOutputTokens", _WHOLE),
+        Setting("temperature", f"{_CONFIG}.temperature", NUMBER),
+        Setting("top_p", f"{_CONFIG}.topP", NUMBER),
+        Setting("top_k", f"{_CONFIG}.topK", _WHOLE),
+        Setting("stop", f"{_CONFIG}.stopSequences", TEXTS, FIVE),
+        Setting("seed", f"{_CONFIG}.seed", _WHOLE, fit_seed),
+        Setting("presence_penalty", f"{_CONFIG}.presencePenalty", NUMBER),
+        Setting("frequency_penalty", f"{_CONFIG}.frequencyPenalty", NUMBER),
+        Setting("candidates", f"{_CONFIG}.candidateCount", _WHOLE, _EIGHT),
+        Setting("parallel_calls", "", unless(True, "Gemini may always call in parallel")),
+        Setting("output", f"{_CONFIG}.{_MIME}", _OUTPUT),
+        Setting("output", f"{_CONFIG}.{_SCHEMA}", _OUTPUT),
+        Setting("output", f"{_CONFIG}.{_JSON_SCHEMA}", _OUTPUT),
+        Setting("thinking", _THINKING, Form(write=_write_thinking)),
+        Setting(
+            "enabled", f"{_THINKING}.thinkingBudget", Form(read=_read_budget), also=("budget",)
+        ),
+        Setting("effort", f"{_THINKING}.thinkingLevel", Form(read=_read_level)),
+        Setting("summary", f"{_THINKING}.includeThoughts", Form(read=_read_shown)),
+        # Usage comes with every answer.
+        Setting("include_usage", "", UNSAID),
+    ),
+    {"finish": "candidates[0].finishReason"},
+    tools=write_tools,
+    respell=snake,
+)
+
+
+def read_settings(body: Object, places: Places, shapes: list[str]) -> tuple[Any, ...]:
+    """The fields of a request behind its conversation; ``shapes`` are the words for how that is spelled."""
+    tools = take_tools(body, places, shapes) if "tools" in body else ()
+    return TABLE.read(body, places, tools, shapes)
+
+
+def write_settings(request: Request, report: Report, shapes: frozenset[str]) -> Object:
+    """Every field of the body but the messages, in the usual form."""
+    body = TABLE.write(request, report)
+    if "tool" in shapes and len(body.get("tools", ())) == 1:
+        (body["tools"],) = body["tools"]
+    return body

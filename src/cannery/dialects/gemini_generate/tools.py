@@ -6,7 +6,6 @@ keywords are translated, never the names of properties; the residue keeps one th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from msgspec import MsgspecError, Struct
@@ -15,7 +14,6 @@ from orjson import Fragment
 
 from cannery.dialects.gemini_generate.forms import (
     NAME,
-    Section,
     both,
     camel,
     expect,
@@ -32,9 +30,7 @@ from cannery.messages.residue import Residue
 from cannery.wire.bodies import Object
 from cannery.wire.controls import (
     distinct,
-    drop_choice,
     field_of,
-    is_possible,
     put,
     report_grammar,
 )
@@ -152,19 +148,8 @@ def _read_declaration(item: Object, shapes: list[str]) -> Tool:
     return new_tool(name, description, schema, residue=residue)  # type: ignore[no-any-return]
 
 
-def read_choice(section: Section) -> Any:
-    """Take the choice of tools from ``functionCallingConfig``, or absent if it makes none that is known."""
-    choice = _choice(section)
-    if choice is not absent:
-        config = _written_choice(choice)
-        section.take("mode", config["mode"])
-        if "allowedFunctionNames" in config:
-            section.take("allowedFunctionNames")
-    return choice
-
-
-def _choice(section: Section) -> Any:
-    mode, allowed = section.get("mode"), section.get("allowedFunctionNames")
+def read_choice(mode: Any, allowed: Any) -> Any:
+    """The choice of tools, or absent if it makes none that is known."""
     if type(mode) is not str:
         return absent
     names: tuple[str, ...] = ()
@@ -275,18 +260,7 @@ def _write_declaration(tool: Tool, shapes: frozenset[str]) -> Object:
     return declaration
 
 
-def write_choice(request: Request, body: Object, report: Report) -> None:
-    """Put the choice of tools into a body that has them."""
-    choice = request.tool_choice
-    if not isinstance(choice, ToolChoice):
-        return
-    if request.source != NAME and not is_possible(choice, _declared(body.get("tools", ()))):
-        drop_choice(choice, report)
-        return
-    body["toolConfig"] = {"functionCallingConfig": _written_choice(choice)}
-
-
-def _written_choice(choice: ToolChoice) -> Object:
+def written_choice(choice: ToolChoice) -> Object:
     """The usual form of a choice."""
     config: Object = {"mode": _MODES.get(choice.mode, "ANY")}
     if choice.mode == "allowed" and not choice.must_call:
@@ -296,9 +270,10 @@ def _written_choice(choice: ToolChoice) -> Object:
     return config
 
 
-def _declared(groups: Iterable[Object]) -> list[str]:
+def declared_names(body: Object) -> list[str]:
     """The names of the functions that a body declares."""
-    listed = (get(group, "functionDeclarations") for group in groups if type(group) is dict)
+    groups = (group for group in body.get("tools", ()) if type(group) is dict)
+    listed = (get(group, "functionDeclarations") for group in groups)
     return [str(item.get("name")) for items in listed for item in items or () if type(item) is dict]
 
 

@@ -21,10 +21,9 @@ from cannery.dialects.gemini_interactions.responses import (
     write_response,
 )
 from cannery.dialects.gemini_interactions.settings import (
-    CONTROL_PATHS,
-    MODELLED,
     MODELLED_ANSWER,
     NAME,
+    TABLE,
 )
 from cannery.dialects.gemini_interactions.stream_reading import InteractionsStreamReader
 from cannery.dialects.gemini_interactions.stream_writing import InteractionsStreamWriter
@@ -64,7 +63,7 @@ DIALECT = Dialect(
         Route("POST", f"{version}/interactions", "generate")
         for version in ("/v1beta", "/v1beta2", "/v1", "")
     ),
-    control_paths=CONTROL_PATHS,
+    control_paths=TABLE.paths,
     defaults={
         "background": (False,),
         "response_modalities": (["text"],),
@@ -76,7 +75,7 @@ DIALECT = Dialect(
         "continuation_token": "HISTORY_MISSING",
         "agent": "AGENT_MISSING",
     },
-    modelled=MODELLED,
+    modelled=TABLE.modelled,
     modelled_answer=MODELLED_ANSWER,
     rules_for=rules_of_steps,
     hosted=HOSTED,

@@ -18,7 +18,7 @@ from typing import Any, Union
 import msgspec
 from msgspec import Raw
 
-from cannery.dialects.gemini_interactions.settings import NAME, read_settings
+from cannery.dialects.gemini_interactions.settings import NAME, TABLE, take_tools
 from cannery.families.gemini.reading import MISSING, characters, checks, located
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
@@ -47,7 +47,7 @@ from cannery.messages.content import (
 from cannery.messages.conversation import Conversation
 from cannery.messages.json_text import write_json
 from cannery.messages.payload import Base64
-from cannery.messages.requests import DEFAULT_CONTROLS, Request, new_controls, new_request
+from cannery.messages.requests import Request, new_request
 from cannery.messages.residue import Residue
 from cannery.roles.vocabularies import GEMINI
 from cannery.wire.arguments import unwrapped_input
@@ -62,8 +62,9 @@ from cannery.wire.bodies import (
     read_fields,
     spelled_text,
 )
+from cannery.wire.controls import text
 from cannery.wire.places import Path, Places, path_text
-from cannery.wire.residues import nested, set_again, setting
+from cannery.wire.residues import nested, set_again
 from cannery.wire.wire_roles import read_role
 
 _Item = Union[dict[str, Raw], str, bool, int, float, list[Any], None]  # noqa: UP007 - msgspec
@@ -102,27 +103,20 @@ def read_request(body: bytes, places: Places) -> Request:
 
 
 def _read_request(fields: Fields, places: Places) -> Request:
-    values, patches, written = read_settings(fields)
-    model, stream = values.pop("model", absent), values.pop("stream", absent)
-    tools, choice = values.pop("tools", ()), values.pop("tool_choice", absent)
-    reader = StepReader(places.canisters, model)
-    if "system_instruction" in fields:
-        words = decode(fields["system_instruction"])
-        if type(words) is str and words:
-            del fields["system_instruction"]
-            said = new_supervisor(words, reader.when, False, _INSTRUCTIONS)
-            reader.add(said, ("system_instruction",))
-        elif words is not None and type(words) is not str:
-            fail(("system_instruction",), f"expected a string, got {kind_of(words)}")
     given = split_steps(fields.pop("input")) if "input" in fields else MISSING
+    tools = take_tools(fields) if "tools" in fields else ()
+    body = {key: decode(field) for key, field in fields.items()}
+    reader = StepReader(places.canisters, text(body.get("model")))
+    words = body.get("system_instruction")
+    if type(words) is str and words:
+        del body["system_instruction"]
+        said = new_supervisor(words, reader.when, False, _INSTRUCTIONS)
+        reader.add(said, ("system_instruction",))
+    elif words is not None and type(words) is not str:
+        fail(("system_instruction",), f"expected a string, got {kind_of(words)}")
     form = reader.input(given)
-    controls = new_controls(**values) if values else DEFAULT_CONTROLS
-    patch = setting(fields, patches, written)
-    residue = None
-    if patch is not None or form:
-        residue = Residue(NAME, None, None if patch is None else write_json(patch), form)
-    conversation = Conversation.trusted(reader.canisters)
-    return new_request(conversation, model, tools, choice, controls, stream, residue, NAME)  # type: ignore[no-any-return]
+    settings = TABLE.read(body, places, tools, (form,) if form else ())
+    return new_request(Conversation.trusted(reader.canisters), *settings, NAME)  # type: ignore[no-any-return]
 
 
 def _form(*words: str) -> str | None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from orjson import Fragment
 
-from cannery.dialects.gemini_interactions.settings import NAME, write_settings
+from cannery.dialects.gemini_interactions.settings import NAME, TABLE
 from cannery.families.gemini.writing import GoogleWriter, is_cited, words_of
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
@@ -53,7 +53,7 @@ _KINDS = {"image": "image", "audio": "audio", "video": "video", "file": "documen
 def write_request(request: Request, pieces: list[Piece], report: Report) -> Object:
     """The body of a request."""
     is_same = request.source == NAME
-    body = write_settings(request, report)
+    body = TABLE.write(request, report)
     residue = own_residue(request, NAME)
     body = recall_settings(body, residue)
     writer = StepWriter(report, is_same=is_same, model=request.model)

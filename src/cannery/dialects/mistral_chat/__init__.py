@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cannery.dialects.mistral_chat.reading import read_request
-from cannery.dialects.mistral_chat.settings import CONTROL_PATHS, MODELLED, NAME
+from cannery.dialects.mistral_chat.settings import MODELLED_ANSWER, NAME, TABLE
 from cannery.dialects.mistral_chat.streams import (
     SHAPE,
     MistralStreamReader,
@@ -77,9 +77,10 @@ DIALECT = Dialect(
         Route("GET", "/v1/models", "models"),
         Route("GET", "/v1/models/{model}", "model"),
     ),
-    control_paths=CONTROL_PATHS,
-    modelled=MODELLED,
+    control_paths=TABLE.paths,
+    modelled=TABLE.modelled,
     defaults={"safe_prompt": (False,)},
+    modelled_answer=MODELLED_ANSWER,
     tool_paths=TOOL_PATHS,
     short_names=("mistral",),
     service=Service(

@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 from cannery.dialects.mistral_chat.settings import NAME, TABLE
 from cannery.errors import DialectError
 from cannery.families.chat.reading import ChatReader, Held
-from cannery.families.chat.settings import read_settings
 from cannery.families.chat.tools import take_tools
 from cannery.messages.content import (
     Citation,
@@ -168,16 +167,7 @@ def _read_request(body: Object, places: Places) -> Request:
         raise DialectError(NAME, "messages", "is required")
     messages = body.pop("messages")
     tools = take_tools(NAME, body, places.tools) if "tools" in body else ()
-    settings = read_settings(TABLE, body, places)
-    reader = MistralReader(NAME, places.canisters, settings.model)
+    settings = TABLE.read(body, places, tools)
+    reader = MistralReader(NAME, places.canisters, settings[0])
     reader.messages(messages)
-    return new_request(  # type: ignore[no-any-return]
-        Conversation.trusted(reader.canisters),
-        settings.model,
-        tools,
-        settings.tool_choice,
-        settings.controls,
-        settings.stream,
-        settings.residue,
-        NAME,
-    )
+    return new_request(Conversation.trusted(reader.canisters), *settings, NAME)  # type: ignore[no-any-return]

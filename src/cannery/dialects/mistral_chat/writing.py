@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from cannery.dialects.mistral_chat.reading import PREFIX
-from cannery.dialects.mistral_chat.settings import NAME, write_settings
+from cannery.dialects.mistral_chat.settings import NAME, TABLE
 from cannery.families.chat.writing import ChatWriter, as_list
 from cannery.messages.content import (
     AudioContentClass,
@@ -138,7 +138,7 @@ def write_request(request: Request, pieces: list[Piece], report: Report) -> Obje
     """The body of a request; a trailing assistant message is what the model goes on from."""
     is_same = request.source == NAME
     writer = MistralWriter(NAME, report, is_same=is_same)
-    body = write_settings(request, report)
+    body = TABLE.write(request, report)
     body = recall_settings(body, own_residue(request, NAME))
     messages = writer.messages(pieces)
     body["messages"] = messages if is_same else _legal(messages, report)

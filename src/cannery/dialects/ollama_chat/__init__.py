@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from functools import partial
 
-from cannery.dialects.ollama_chat.requests import NAME, SHAPE, read_request, write_request
+from cannery.dialects.ollama_chat.requests import NAME, SHAPE, TABLE, read_request, write_request
 from cannery.families.chat.tools import TOOL_PATHS
 from cannery.families.ollama.answers import response_reader, response_writer
 from cannery.families.ollama.service import RULES, ollama_service
-from cannery.families.ollama.settings import CONTROL_PATHS, DEFAULTS, MODELLED, shared_settings
+from cannery.families.ollama.settings import DEFAULTS, MODELLED_ANSWER, shared_settings
 from cannery.families.ollama.streams import (
     OllamaStreamReader,
     OllamaStreamWriter,
@@ -43,8 +43,9 @@ DIALECT = Dialect(
         Route("POST", "/api/show", "model"),
         Route("GET", "/api/version", "version"),
     ),
-    control_paths=CONTROL_PATHS,
-    modelled=MODELLED,
+    control_paths=TABLE.paths,
+    modelled=TABLE.modelled,
+    modelled_answer=MODELLED_ANSWER,
     defaults=DEFAULTS,
     takes_over=shared_settings,
     tool_paths=TOOL_PATHS,

@@ -15,10 +15,9 @@ from cannery.dialects.openai_chat.hosted import HOSTED
 from cannery.dialects.openai_chat.reading import read_request
 from cannery.dialects.openai_chat.responses import SHAPE
 from cannery.dialects.openai_chat.settings import (
-    CONTROL_PATHS,
-    MODELLED,
     MODELLED_ANSWER,
     NAME,
+    TABLE,
     write_settings,
 )
 from cannery.families.chat.answers import response_reader, response_writer
@@ -75,7 +74,7 @@ DIALECT = Dialect(
         Route("GET", "/v1/models", "models"),
         Route("GET", "/v1/models/{model}", "model"),
     ),
-    control_paths=CONTROL_PATHS,
+    control_paths=TABLE.paths,
     defaults={
         "logprobs": (False,),
         "top_logprobs": (0,),
@@ -85,7 +84,7 @@ DIALECT = Dialect(
         "verbosity": ("medium",),
     },
     hosted=HOSTED,
-    modelled=MODELLED,
+    modelled=TABLE.modelled,
     modelled_answer=MODELLED_ANSWER,
     takes_over=partial(shared_settings, NAME),
     tool_paths=TOOL_PATHS,

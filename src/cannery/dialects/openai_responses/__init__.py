@@ -17,9 +17,9 @@ from cannery.dialects.openai_responses.hosted import HOSTED
 from cannery.dialects.openai_responses.reading import read_request
 from cannery.dialects.openai_responses.responses import read_response, write_response
 from cannery.dialects.openai_responses.settings import (
-    CONTROL_PATHS,
-    MODELLED,
+    MODELLED_ANSWER,
     NAME,
+    TABLE,
     write_settings,
 )
 from cannery.dialects.openai_responses.stream_reading import ResponsesStreamReader
@@ -116,7 +116,7 @@ DIALECT = Dialect(
         Route("GET", "/v1/models", "models"),
         Route("GET", "/v1/models/{model}", "model"),
     ),
-    control_paths=CONTROL_PATHS,
+    control_paths=TABLE.paths,
     defaults={
         "background": (False,),
         "frequency_penalty": (0, 0.0),
@@ -136,7 +136,8 @@ DIALECT = Dialect(
         "item_reference": "HISTORY_MISSING",
         "prompt": "PROMPT_MISSING",
     },
-    modelled=MODELLED,
+    modelled=TABLE.modelled,
+    modelled_answer=MODELLED_ANSWER,
     takes_over=partial(shared_settings, NAME),
     needs_roles=False,
     short_names=("responses",),

@@ -20,7 +20,7 @@ from cannery.dialects.openai_responses.forms import (
     after,
     read_citation,
 )
-from cannery.dialects.openai_responses.settings import NAME, open_fields, patch_of, read_settings
+from cannery.dialects.openai_responses.settings import NAME, TABLE, open_fields, patch_of, read_tool
 from cannery.errors import DialectError
 from cannery.families.openai.shared import cache_mark
 from cannery.messages.absence import absent
@@ -47,10 +47,11 @@ from cannery.messages.content import (
 from cannery.messages.conversation import Conversation
 from cannery.messages.json_text import write_json
 from cannery.messages.payload import Base64, new_location
-from cannery.messages.requests import DEFAULT_CONTROLS, Request, new_controls, new_request
+from cannery.messages.requests import Request, new_request
 from cannery.messages.residue import Residue
 from cannery.roles.vocabularies import VOCABULARIES
 from cannery.wire.bodies import Object, is_named, kind_of, opened, read_listed
+from cannery.wire.controls import take_listed
 from cannery.wire.markers import ERROR_PREFIX, read_error_flag
 from cannery.wire.media import data_url_patch, is_broken, read_url, sniff, split_data_url
 from cannery.wire.places import Path, Places, path_text
@@ -85,31 +86,22 @@ def read_request(body: bytes, places: Places) -> Request:
 
 
 def _read_request(fields: Object, places: Places) -> Request:
-    values, patches = read_settings(fields)
-    model, stream = values.pop("model", absent), values.pop("stream", absent)
-    tools, choice = values.pop("tools", ()), values.pop("tool_choice", absent)
-    reader = ItemReader(places.canisters, model)
-    if "instructions" in fields:
-        text = fields["instructions"]
-        if type(text) is str and text:
-            del fields["instructions"]
-            reader.add(new_supervisor(text, reader.when, False, _INSTRUCTIONS), ("instructions",))
-        elif text is not None and type(text) is not str:
-            fail(("instructions",), f"expected a string, got {kind_of(text)}")
-    form = None
-    given = fields.pop("input", _MISSING)
+    given, words = fields.pop("input", _MISSING), fields.get("instructions")
+    if type(words) is str and words:
+        del fields["instructions"]
+    elif words is not None and type(words) is not str:
+        fail(("instructions",), f"expected a string, got {kind_of(words)}")
+    form = "null" if given is None else "absent" if given is _MISSING else ""
+    tools = (*map(read_tool, take_listed(NAME, fields, "tools")),) if "tools" in fields else ()
+    settings = TABLE.read(fields, places, tools, (form,) if form else ())
+    reader = ItemReader(places.canisters, settings[0])
+    if words:
+        reader.add(new_supervisor(words, reader.when, False, _INSTRUCTIONS), ("instructions",))
     if type(given) is str:
         reader.add(new_user(given, reader.when, False, _INPUT), ("input",))
-    elif given is None or given is _MISSING:
-        form = "null" if given is None else "absent"
-    else:
+    elif not form:
         reader.items(given, "input")
-    controls = new_controls(**values) if values else DEFAULT_CONTROLS
-    residue = (
-        _kept(None, patch_of(fields, (), patches), form) if fields or patches or form else None
-    )
-    conversation = Conversation.trusted(reader.canisters)
-    return new_request(conversation, model, tools, choice, controls, stream, residue, NAME)  # type: ignore[no-any-return]
+    return new_request(Conversation.trusted(reader.canisters), *settings, NAME)  # type: ignore[no-any-return]
 
 
 def fail(path: Path, problem: str) -> NoReturn:

@@ -7,15 +7,14 @@ from typing import Any
 import msgspec
 from orjson import Fragment
 
-from cannery.errors import DialectError
 from cannery.families.openai.settings import SIBLINGS, legal_format
 from cannery.messages.absence import absent
 from cannery.messages.json_text import decode_json, write_json
 from cannery.messages.requests import Request, Tool, new_tool
 from cannery.messages.residue import Residue
 from cannery.wire.arguments import FREEFORM_INPUT
-from cannery.wire.bodies import Fields, Object, decode, decoded, kind_of, spelled_text
-from cannery.wire.controls import distinct, put, report_grammar
+from cannery.wire.bodies import Fields, Object, decode, decoded, spelled_text
+from cannery.wire.controls import distinct, put, report_grammar, take_listed
 from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
 from cannery.wire.places import Path
@@ -40,27 +39,13 @@ _FREEFORM = write_json(
 
 def take_tools(dialect: str, body: Object, places: list[Path]) -> tuple[Tool, ...]:
     """The tools of a request, legacy functions included; null and an empty list are left to the residue."""
-    tools = [_tool(dialect, item) for item in _take_listed(dialect, body, "tools")]
+    tools = [_tool(dialect, item) for item in take_listed(dialect, body, "tools")]
     if "functions" in body:
         places += [("tools", index) for index in range(len(tools))]
-        functions = _take_listed(dialect, body, "functions")
+        functions = take_listed(dialect, body, "functions")
         tools += [_function(dialect, item) for item in functions]
         places += [("functions", index) for index in range(len(functions))]
     return (*tools,)
-
-
-def _take_listed(dialect: str, body: Object, key: str) -> list[_Item]:
-    listed = body.get(key)
-    if listed is None or listed == []:
-        return []
-    if type(listed) is not list:
-        raise DialectError(dialect, key, f"expected a list, got {kind_of(listed)}")
-    for index, item in enumerate(listed):
-        if type(item) is not dict:
-            problem = f"expected an object, got {kind_of(item)}"
-            raise DialectError(dialect, f"{key}[{index}]", problem)
-    del body[key]
-    return listed
 
 
 def _tool(dialect: str, item: _Item) -> Tool:

@@ -27,6 +27,8 @@ from cannery.wire.controls import (
     put,
 )
 from cannery.wire.losses import Report
+from cannery.wire.residues import set_again
+from cannery.wire.settings import NOT_READ, Reading, Said
 
 DEFAULT_MAX_TOKENS = 4096
 LEAST_BUDGET = 1024
@@ -41,18 +43,19 @@ _THOUGHTS = ("thinking", "redacted_thinking")
 _HIDDEN = ("omitted", "none")
 
 
-def take_mode(value: Object) -> Object | None:
-    """Take how the model thinks, by the names of our facts; None if it is not known."""
-    kind = value.get("type")
+def read_mode(value: Any, reading: Reading) -> Said:
+    """How the model thinks: whether it does, and the other facts beside it."""
+    kind = value.get("type") if type(value) is dict else None
     if kind not in ("enabled", "disabled", "adaptive"):
-        return None
+        return NOT_READ
     del value["type"]
-    mode: Object = {"enabled": kind != "disabled", "adaptive": kind == "adaptive"}
+    found = reading.found
+    found["adaptive"] = kind == "adaptive"
     if kind == "enabled" and type(value.get("budget_tokens")) is int:
-        mode["budget"] = value.pop("budget_tokens")
+        found["budget"] = value.pop("budget_tokens")
     if kind != "disabled" and type(value.get("display")) is str:
-        mode["summary"] = value.pop("display")
-    return mode
+        found["summary"] = value.pop("display")
+    return kind != "disabled", set_again(value)
 
 
 def write_own_thinking(thinking: Thinking, body: Object) -> None:

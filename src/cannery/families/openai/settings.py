@@ -13,7 +13,6 @@ from typing import Any
 from cannery.messages.absence import absent
 from cannery.messages.json_text import decode_json, write_json
 from cannery.messages.requests import (
-    Controls,
     OutputFormat,
     Thinking,
     Tool,
@@ -24,6 +23,7 @@ from cannery.wire.bodies import Object
 from cannery.wire.controls import EFFORTS, FORMAT_NAME, effort_of, field_of, flag, put, text
 from cannery.wire.losses import Report
 from cannery.wire.residues import keep_unusual, nested, set_again, setting, take_usual
+from cannery.wire.settings import Writing
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
 _SYNTAXES = ("lark", "regex")
@@ -88,39 +88,36 @@ def write_output(output: OutputFormat, field: str | None = None) -> Object:
     return {"type": "json_schema", **(schema if field is None else {field: schema})}
 
 
-def write_effort(thinking: Thinking, report: Report, *, is_same: bool) -> str | None:
-    """The effort word, or None and a loss where thinking was only switched on."""
+def write_effort(thinking: Thinking, to: Writing) -> Any:
+    """The effort word, or absent and a loss where thinking was only switched on."""
     if thinking.enabled is False or thinking.budget == 0:
         if thinking.effort not in (absent, "none"):
-            report.lose("CONTROL_DROPPED", "@effort", "thinking that is off takes no effort")
+            to.drop("thinking that is off takes no effort", "effort")
         return "none"
     if isinstance(thinking.effort, str):
         if thinking.budget is not absent:
-            report.lose("CONTROL_DROPPED", "@budget", "beside an effort there is no token budget")
-        if is_same or thinking.effort in EFFORTS:
+            to.drop("beside an effort there is no token budget", "budget")
+        if to.is_same or thinking.effort in EFFORTS:
             return thinking.effort
-        report.lose("CONTROL_CHANGED", "@effort", f"no effort {thinking.effort!r} here")
+        to.change(f"no effort {thinking.effort!r} here", "effort")
         return "medium"
     if isinstance(thinking.budget, int) and thinking.budget > 0:
-        report.lose("CONTROL_CHANGED", "@budget", "a token budget became an effort")
+        to.change("a token budget became an effort", "budget")
         return effort_of(thinking.budget)
     if thinking.enabled is True or thinking.adaptive or thinking.budget is not absent:
-        report.lose("CONTROL_DROPPED", "@thinking", "OpenAI has no switch for thinking")
-    return None
+        to.drop("OpenAI has no switch for thinking")
+    return absent
 
 
-def write_metadata(controls: Controls, body: Object, report: Report, *, is_same: bool) -> None:
-    """Put metadata into a body, every value a string."""
-    if not isinstance(controls.metadata, str):
-        return
-    metadata = decode_json(controls.metadata)
-    if not is_same and any(type(value) is not str for value in metadata.values()):
-        report.lose("CONTROL_CHANGED", "@metadata", "values became strings")
-        metadata = {
-            key: value if type(value) is str else write_json(value)
-            for key, value in metadata.items()
-        }
-    body["metadata"] = metadata
+def texts_only(value: str, to: Writing) -> str:
+    """Metadata whose values are all strings."""
+    metadata = decode_json(value)
+    if all(type(item) is str for item in metadata.values()):
+        return value
+    to.change("values became strings")
+    return write_json(
+        {key: item if type(item) is str else write_json(item) for key, item in metadata.items()}
+    )
 
 
 def legal_format(tool: Tool, report: Report, place: str) -> Any:

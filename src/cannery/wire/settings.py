@@ -1,0 +1,561 @@
+"""Settings of requests as tables that are read in both directions.
+
+A row (``Setting``) says what the model calls a setting, where it stands in a body, how its value is spelled there
+(``Form``), and how a value of another dialect is made to fit. A table (``SettingTable``) reads and writes all of its
+rows: what no row takes stays in the body and is the residue, and a control without a row is reported as lost.
+
+A dialect has functions only for what is odd. ``read(value, reading)`` gives what a value says, or ``absent``, and the
+patch of its spelling. ``fit`` and ``write(value, writing)`` give what stands in the body, or ``absent`` for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import product
+from types import MappingProxyType
+from typing import Any
+
+from msgspec import Struct
+
+from cannery.messages.absence import absent
+from cannery.messages.json_text import decode_json, write_json
+from cannery.messages.requests import (
+    DEFAULT_CONTROLS,
+    Controls,
+    Request,
+    Tool,
+    new_controls,
+    new_thinking,
+)
+from cannery.messages.residue import Residue
+from cannery.wire.bodies import Object
+from cannery.wire.controls import drop_choice, drop_control, given_controls, is_possible
+from cannery.wire.losses import Report
+from cannery.wire.places import ControlPaths, Places
+from cannery.wire.residues import nested, noted
+
+# The facts of thinking, which several settings may give.
+_FACTS = ("enabled", "effort", "budget", "summary", "adaptive")
+_UNKNOWN = (absent, absent, absent, absent, False)
+_PARTS = frozenset(_FACTS)
+
+
+class Spelled(Struct, frozen=True):
+    """Instead of a patch: the setting is kept to the letter, since writing says ``written``, or nothing if absent."""
+
+    written: Any = absent
+
+
+# What a value says, and the patch of its spelling.
+Said = tuple[Any, Object | Spelled | None]
+NOT_READ: Said = (absent, None)
+# What stands in a body for a value of the model.
+Write = Callable[[Any, "Writing"], Any]
+Fit = Write
+
+
+class Form(Struct, frozen=True):
+    """How a value is spelled: values of ``types`` are taken as they are, others are read."""
+
+    types: tuple[type, ...] = ()
+    read: Callable[[Any, Reading], Said] | None = None
+    write: Write | None = None
+
+
+class Setting(Struct, frozen=True):
+    """One row: the name of a control, of a fact of thinking, ``model``, ``stream`` or ``tool_choice``, and its path.
+
+    Of several rows with one name the first is written; the others are read where those before them say nothing. The
+    path is "" where a service has no such field. ``fit`` changes what comes from another dialect before it is written.
+    ``also`` are other names of what stands there.
+    """
+
+    name: str
+    path: str
+    form: Form = Form()
+    fit: Fit | None = None
+    also: tuple[str, ...] = ()
+
+
+# --- reading -----------------------------------------------------------------------------------
+
+
+_Plain = tuple[str, tuple[type, ...], "dict[str, _Plain] | None"]
+
+
+class _Row(Struct):
+    """One key of an object: a setting, or an object that has settings (``within``).
+
+    ``noted`` are the names of what usually stands elsewhere, with the settings that are found there. One that
+    ``is_later`` is read when those before it were, and only where they found nothing of its name.
+    """
+
+    key: str
+    name: str = ""
+    types: tuple[type, ...] = ()
+    read: Callable[[Any, Reading], Said] | None = None
+    within: _Level | None = None
+    names: tuple[str, ...] = ()
+    noted: tuple[tuple[str, frozenset[str]], ...] = ()
+    is_later: bool = False
+    # Whether it has one spelling and stands nowhere else.
+    is_usual: bool = False
+
+
+class _Level(Struct):
+    """The rows of one object by every spelling of their keys; ``respell`` gives the other spelling of one."""
+
+    respell: Callable[[str], str]
+    rows: dict[str, _Row] = {}
+    # By usual keys: the names of settings, the types of values of which nothing else is to be known, and for an object
+    # that has settings the same of its fields.
+    plain: dict[str, _Plain] = {}
+    # The usual spellings of keys by the other ones.
+    usual: dict[str, str] = {}
+
+    def add(self, row: _Row) -> None:
+        """Add a row."""
+        other = self.respell(row.key)
+        self.rows[row.key] = self.rows[other] = row
+        if other != row.key:
+            self.usual[other] = row.key
+        row.is_usual = other == row.key and not row.noted
+        if row.within is not None:
+            self.plain[row.key] = ("", (dict,), row.within.plain)
+        elif row.types and not row.is_later:
+            self.plain[row.key] = (row.name, row.types, None)
+
+    def held(self, key: str) -> _Level:
+        """The level of an object within this one."""
+        if key not in self.rows:
+            self.add(_Row(key, within=_Level(self.respell)))
+        return self.rows[key].within  # type: ignore[return-value]
+
+    def name(self, steps: tuple[str, ...], names: tuple[str, ...]) -> None:
+        """Name an object that has settings, by its path from here, if there is one."""
+        row = self.rows.get(steps[0])
+        if row is not None and row.within is not None:
+            if len(steps) > 1:
+                row.within.name(steps[1:], names)
+            else:
+                row.names += names
+
+
+class Reading(Struct):
+    """One object of settings while it is read: the fields that are left, what was found, and how it was spelled.
+
+    ``inner`` are the patches of fields that were taken; ``written`` is what writing says of fields that are kept to the
+    letter, or are lacking.
+    """
+
+    left: Object
+    found: Object
+    places: Places
+    form: list[str]
+    tools: Sequence[Tool] = ()
+    path: tuple[str, ...] = ()
+    is_respelled: bool = False
+    inner: Object = {}
+    written: Object = {}
+    renamed: dict[str, str] = {}
+    notes: dict[str, str | None] = {}
+
+    def read(self, level: _Level) -> None:
+        """Take what the rows of a level understand; of two spellings of a key the usual one counts."""
+        left, rows = self.left, level.rows
+        if level.usual:
+            twice = [key for key in left if level.usual.get(key) in left]
+            self.notes.update(dict.fromkeys(twice))
+        later: list[str] = []
+        for key in [*left]:
+            row = rows.get(key)
+            if row is None or key in self.notes:
+                continue
+            if row.within is not None:
+                self._enter(row, key, row.within)
+            elif row.is_later:
+                later.append(key)
+            else:
+                self._look(row, key)
+        for key in later:
+            if rows[key].name not in self.found:
+                self._look(rows[key], key)
+
+    def _look(self, row: _Row, key: str) -> None:
+        said, patch = self.left[key], None
+        if type(said) not in row.types:
+            if row.read is None:
+                return
+            said, patch = row.read(said, self)
+            if said is absent:
+                return
+        self.found[row.name] = said
+        if patch is None and row.is_usual and not self.is_respelled:
+            del self.left[key]
+            return
+        self.take(row.key, key, patch)
+        if row.noted or self.is_respelled or key != row.key:
+            self._note(row, key)
+
+    def _enter(self, row: _Row, key: str, level: _Level) -> None:
+        """Read an object that has settings; where nothing is taken from it, it stays whole."""
+        fields = self.left[key]
+        if type(fields) is not dict:
+            return
+        count, path = len(fields), (*self.path, key)
+        is_respelled = self.is_respelled or key != row.key
+        inner = Reading(fields, self.found, self.places, self.form, self.tools, path, is_respelled)
+        inner.read(level)
+        if len(fields) < count or inner.written:
+            self.take(row.key, key, inner.patch())
+            if is_respelled:
+                self._note(row, key)
+
+    def take(self, usual: str, key: str, patch: Object | Spelled | None = None) -> None:
+        """Take a field that was understood, by its usual key and by its own, unless it is kept to the letter."""
+        if type(patch) is Spelled:
+            if patch.written is not absent:
+                self.written[usual] = patch.written
+            return
+        del self.left[key]
+        if patch is not None:
+            self.inner[usual] = patch
+        if key != usual:
+            self.renamed[usual] = key
+
+    def _note(self, row: _Row, key: str) -> None:
+        """Note the place of what may stand elsewhere, too."""
+        places, path = self.places.settings, (*self.path, key)
+        if self.is_respelled or key != row.key:
+            places.update(dict.fromkeys(row.names, path))
+        for name, others in row.noted:
+            if others.isdisjoint(self.found):
+                places[name] = path
+
+    def patch(self) -> Object | None:
+        """The patch of the whole object."""
+        left, written = self.left, self.written
+        if not (written or self.notes or self.renamed):
+            return nested(left, self.inner) if left or self.inner else None
+        dropped = [key for key in written if key not in left]
+        return nested(left, self.inner, dropped, self.renamed, {**self.notes, **noted(written)})
+
+
+# --- writing -----------------------------------------------------------------------------------
+
+
+class Writing(Struct):
+    """A body while settings are written to it; ``name`` is the control that is being written."""
+
+    request: Request
+    report: Report
+    body: Object
+    is_same: bool
+    name: str = ""
+
+    def drop(self, detail: str = "", name: str = "") -> None:
+        """Report that a control, or what ``name`` says of it, is left out."""
+        self.report.lose("CONTROL_DROPPED", f"@{name or self.name}", detail)
+
+    def change(self, detail: str, name: str = "") -> None:
+        """Report that a control, or what ``name`` says of it, is approximated."""
+        self.report.lose("CONTROL_CHANGED", f"@{name or self.name}", detail)
+
+
+# --- forms ---------------------------------------------------------------------------------------
+
+
+def _read_texts(value: Any, _: Reading) -> Said:
+    is_said = type(value) is list and value and all(type(item) is str for item in value)
+    return (tuple(value), None) if is_said else NOT_READ
+
+
+def _read_object(value: Any, _: Reading) -> Said:
+    return (write_json(value), None) if type(value) is dict and value else NOT_READ
+
+
+NUMBER, WHOLE, FLAG, TEXT = Form((int, float)), Form((int,)), Form((bool,)), Form((str,))
+# Several texts; those of none say nothing and stay residue.
+TEXTS = Form(read=_read_texts, write=lambda value, _: [*value])
+# An object of any fields, which the model keeps as its text.
+OBJECT = Form(read=_read_object, write=lambda value, _: decode_json(value))
+# What a service does anyway, so that no body says it.
+UNSAID = Form(write=lambda *_: absent)
+
+
+def within(least: float, most: float, detail: str) -> Fit:
+    """Keep a number within what a server takes."""
+
+    def fit(value: Any, to: Writing) -> Any:
+        legal = min(max(value, least), most)
+        if legal != value:
+            to.change(detail)
+        return legal
+
+    return fit
+
+
+def at_most(most: int, detail: str) -> Fit:
+    """Keep the first of several texts."""
+
+    def fit(value: Sequence[str], to: Writing) -> Sequence[str]:
+        if len(value) > most:
+            to.change(detail)
+        return value[:most]
+
+    return fit
+
+
+def unless(usual: object, detail: str) -> Form:
+    """What a service does anyway: anything but ``usual`` is lost."""
+
+    def write(value: Any, to: Writing) -> Any:
+        if value != usual:
+            to.drop(detail)
+        return absent
+
+    return Form(write=write)
+
+
+def among(sent: Callable[[Object], Collection[str]]) -> Fit:
+    """Leave out a choice among tools that were not sent; ``sent`` gives the names of those in a body."""
+
+    def fit(choice: Any, to: Writing) -> Any:
+        if is_possible(choice, sent(to.body)):
+            return choice
+        drop_choice(choice, to.report)
+        return absent
+
+    return fit
+
+
+# --- tables --------------------------------------------------------------------------------------
+
+
+class SettingTable:
+    """The settings of a dialect; ``paths`` is where each stands, ``modelled`` all paths that are read.
+
+    ``more`` are paths of names without a row, ``tools`` writes the tools of a request, and ``assumed`` is what a body
+    means that does not say it. ``respell`` gives the other spelling of a key; with ``is_flat`` dots belong to keys.
+    """
+
+    def __init__(
+        self,
+        dialect: str,
+        rows: Sequence[Setting],
+        more: Mapping[str, str] = MappingProxyType({}),
+        *,
+        tools: Callable[[Request, Object, Report], None] | None = None,
+        assumed: Mapping[str, Any] = MappingProxyType({}),
+        respell: Callable[[str], str] = str,
+        is_flat: bool = False,
+    ) -> None:
+        self.dialect = dialect
+        self._tools, self._assumed = tools, assumed
+        steps = {row.path: (row.path,) if is_flat else (*row.path.split("."),) for row in rows}
+        paths = _paths(rows, more)
+        self._level = _compiled(rows, steps, respell)
+        self.modelled = frozenset(spellings(_modelled(rows), respell))
+        self.paths: ControlPaths = {
+            name: each if len(each) > 1 else each[0]
+            for name, path in paths.items()
+            for each in [spellings((path,) if type(path) is str else path, respell)]
+        }
+        self._plain = self._level.plain
+        self._has_parts = any(row.name in _PARTS for row in rows)
+        self._writers = {
+            row.name: (*_split(steps[row.path]), row.fit, row.form.write) for row in reversed(rows)
+        }
+        # Where those stand that are written as they are: at the top, and in an object.
+        as_is = {name: row for name, row in self._writers.items() if row[3] is None and row[1]}
+        self._held = {name: row[:2] for name, row in as_is.items() if row[0] and row[2] is None}
+        # For the same dialect nothing has to be made to fit.
+        self._own_keys = {name: row[1] for name, row in as_is.items() if not row[0]}
+        self._keys = {name: key for name, key in self._own_keys.items() if as_is[name][2] is None}
+        self._model, self._stream = self._keys.get("model"), self._keys.get("stream")
+
+    def read(
+        self, body: Object, places: Places, tools: tuple[Tool, ...] = (), form: Sequence[str] = ()
+    ) -> tuple[Any, tuple[Tool, ...], Any, Controls, Any, Residue | None]:
+        """The fields of a request behind its conversation: model, tools, choice, controls, stream and residue.
+
+        ``body`` has no messages and no tools any more; ``form`` are words for how these were spelled.
+        """
+        found: Object = {}
+        left: Object = {}
+        plain = self._plain
+        for key, value in body.items():
+            row = plain.get(key)
+            if row is None or type(value) not in row[1]:
+                left[key] = value
+            elif row[2] is None:
+                found[row[0]] = value
+            elif not _takes_all(value, row[2], found):
+                left[key] = value
+        residue = None
+        if left or form or self._assumed:
+            residue = self._read_left(left, found, places, tools, form)
+        model = found.pop("model", absent)
+        if not found:
+            return model, tools, absent, DEFAULT_CONTROLS, absent, residue
+        if self._has_parts:
+            _join_parts(found)
+        choice, stream = found.pop("tool_choice", absent), found.pop("stream", absent)
+        tools = found.pop("tools", tools)
+        controls = new_controls(**found) if found else DEFAULT_CONTROLS
+        return model, tools, choice, controls, stream, residue
+
+    def _read_left(
+        self,
+        left: Object,
+        found: Object,
+        places: Places,
+        tools: tuple[Tool, ...],
+        form: Sequence[str],
+    ) -> Residue | None:
+        """Take the settings that are left to be looked at closely; the rest is the residue."""
+        patch: Object | None = {"s": left} if left else None
+        if self._assumed or not self._level.rows.keys().isdisjoint(left):
+            reading = Reading(left, found, places, [*form], tools)
+            reading.read(self._level)
+            if self._assumed:
+                self._assume(reading)
+            patch, form = reading.patch(), reading.form
+        if patch is None and not form:
+            return None
+        text = None if patch is None else write_json(patch)
+        return Residue(self.dialect, None, text, " ".join(filter(None, form)) or None)
+
+    def _assume(self, reading: Reading) -> None:
+        for name, value in self._assumed.items():
+            if name not in reading.found:
+                reading.found[name] = reading.written[self._writers[name][1]] = value
+
+    def write(self, request: Request, report: Report, body: Object | None = None) -> Object:
+        """The body of a request without its messages, in the usual form."""
+        body = {} if body is None else body
+        controls = request.controls
+        if self._model is not None and request.model is not absent:
+            body[self._model] = request.model
+        if request.tools and self._tools is not None:
+            self._tools(request, body, report)
+        if request.tool_choice is not absent or controls is not DEFAULT_CONTROLS:
+            to = Writing(request, report, body, request.source == self.dialect)
+            self._write_given(to, request.tool_choice, controls)
+        if self._stream is not None and request.stream is not absent:
+            body[self._stream] = request.stream
+        return body
+
+    def _write_given(self, to: Writing, choice: Any, controls: Controls) -> None:
+        body, is_same = to.body, to.is_same
+        keys = self._own_keys if is_same else self._keys
+        given = given_controls(controls)
+        for name, value in given if choice is absent else (("tool_choice", choice), *given):
+            if name in keys:
+                body[keys[name]] = value
+                continue
+            if name in self._held:
+                holder, key = self._held[name]
+                body.setdefault(holder, {})[key] = value
+                continue
+            row = self._writers.get(name)
+            if row is None:
+                drop_control(name, value, to.report)
+                continue
+            holder, key, fit, write = row
+            to.name = name
+            if fit is not None and not is_same:
+                value = fit(value, to)  # noqa: PLW2901 - the value as it fits
+            if write is not None and value is not absent:
+                value = write(value, to)  # noqa: PLW2901 - the value as it is written
+            if value is absent:
+                continue
+            if holder:
+                body.setdefault(holder, {})[key] = value
+            else:
+                body[key] = value
+
+
+def _takes_all(fields: Object, plain: Mapping[str, _Plain], found: Object) -> bool:
+    """Take an object if each of its fields is a setting of which nothing else is to be known; whether it is."""
+    taken: Object = {}
+    for key, value in fields.items():
+        row = plain.get(key)
+        if row is None or row[2] is not None or type(value) not in row[1]:
+            return False
+        taken[row[0]] = value
+    found.update(taken)
+    return bool(taken)
+
+
+def _join_parts(found: Object) -> None:
+    """Make one setting of the facts of thinking."""
+    if not _PARTS.isdisjoint(found):
+        found["thinking"] = new_thinking(*map(found.pop, _FACTS, _UNKNOWN))
+
+
+def _split(steps: tuple[str, ...]) -> tuple[str, str]:
+    """The object in which a setting is written, "" for the body itself, and its key there."""
+    *holders, key = steps
+    return ".".join(holders), key
+
+
+def spellings(paths: Iterable[str], respell: Callable[[str], str]) -> tuple[str, ...]:
+    """Every way to spell some paths, the usual one first."""
+    return tuple(
+        ".".join(steps)
+        for path in paths
+        for steps in product(*(dict.fromkeys((step, respell(step))) for step in path.split(".")))
+    )
+
+
+def _paths(rows: Sequence[Setting], more: Mapping[str, str]) -> dict[str, str | tuple[str, ...]]:
+    found: dict[str, dict[str, None]] = {}
+    for row in rows:
+        for name in (row.name, *row.also) if row.path else ():
+            known = found.setdefault(name, {})
+            # What stands within another place of the same name is no place of its own.
+            if not any(row.path.startswith(f"{path}.") for path in known):
+                known[row.path] = None
+    paths = {name: (*each,) if len(each) > 1 else next(iter(each)) for name, each in found.items()}
+    return {**paths, **more}
+
+
+def _modelled(rows: Sequence[Setting]) -> Iterator[str]:
+    """The places of all settings, but for objects of which only parts are settings."""
+    for row in rows:
+        parts = {each.name for each in rows if each.path.startswith(f"{row.path}.")}
+        if row.path and (_is_read(row) or parts <= {row.name}):
+            yield row.path
+
+
+def _compiled(
+    rows: Sequence[Setting],
+    steps: Mapping[str, tuple[str, ...]],
+    respell: Callable[[str], str],
+) -> _Level:
+    """The levels of a table, by the steps of its paths."""
+    top = _Level(respell)
+    named: dict[str, set[str]] = {}
+    for setting in filter(_is_read, rows):
+        *holders, key = steps[setting.path]
+        level = top
+        for holder in holders:
+            level = level.held(holder)
+        names = (setting.name, *setting.also)
+        row = _Row(key, setting.name, setting.form.types, setting.form.read, names=names)
+        row.noted = tuple(
+            (name, frozenset(named[name] - {setting.name})) for name in names if name in named
+        )
+        row.is_later = bool(row.noted)
+        for name in names:
+            named.setdefault(name, set()).add(setting.name)
+        level.add(row)
+    for setting in rows:
+        if setting.path and not _is_read(setting):
+            top.name(steps[setting.path], (setting.name, *setting.also))
+    return top
+
+
+def _is_read(setting: Setting) -> bool:
+    return bool(setting.form.types) or setting.form.read is not None
