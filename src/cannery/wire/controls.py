@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from itertools import compress, repeat
-from operator import is_not
 from typing import Any
 
 from msgspec.structs import astuple
@@ -141,8 +139,8 @@ def given_controls(controls: Controls) -> list[tuple[str, Any]]:
     """The controls that a request gives, by name."""
     if controls is DEFAULT_CONTROLS:
         return []
-    values = astuple(controls)
-    return [*compress(zip(_NAMES, values, strict=True), map(is_not, values, repeat(absent)))]
+    values = zip(_NAMES, astuple(controls), strict=True)
+    return [(name, value) for name, value in values if value is not absent]
 
 
 def drop_control(name: str, value: Any, report: Report, detail: str = "") -> None:

@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from cannery.messages.absence import absent
 from cannery.messages.json_text import decode_json, write_json
@@ -29,15 +30,17 @@ from cannery.messages.requests import (
 )
 from cannery.messages.residue import Residue
 from cannery.wire.bodies import Object
-from cannery.wire.controls import drop_choice, drop_control, given_controls, is_possible
+from cannery.wire.controls import drop_choice, drop_control, is_possible
 from cannery.wire.losses import Report
 from cannery.wire.places import ControlPaths, Places
 from cannery.wire.residues import nested, noted
 
 # The facts of thinking, which several settings may give.
-_FACTS = ("enabled", "effort", "budget", "summary", "adaptive")
-_UNKNOWN = (absent, absent, absent, absent, False)
-_PARTS = frozenset(_FACTS)
+_PARTS = frozenset({"enabled", "effort", "budget", "summary", "adaptive"})
+
+
+# What is written of a request, in this order.
+_GIVEN = ("tool_choice", *Controls.__struct_fields__)
 
 
 class Spelled(Struct, frozen=True):
@@ -171,7 +174,9 @@ class Reading(Struct):
             row = rows.get(key)
             if row is None or key in self.notes:
                 continue
-            if row.within is not None:
+            if row.is_usual and type(left[key]) in row.types and not self.is_respelled:
+                self.found[row.name] = left.pop(key)
+            elif row.within is not None:
                 self._enter(row, key, row.within)
             elif row.is_later:
                 later.append(key)
@@ -449,8 +454,10 @@ class SettingTable:
     def _write_given(self, to: Writing, choice: Any, controls: Controls) -> None:
         body, is_same = to.body, to.is_same
         keys = self._own_keys if is_same else self._keys
-        given = given_controls(controls)
-        for name, value in given if choice is absent else (("tool_choice", choice), *given):
+        given = zip(_GIVEN, (choice, *astuple(controls)), strict=True)
+        for name, value in given:
+            if value is absent:
+                continue
             if name in keys:
                 body[keys[name]] = value
                 continue
@@ -491,7 +498,13 @@ def _takes_all(fields: Object, plain: Mapping[str, _Plain], found: Object) -> bo
 def _join_parts(found: Object) -> None:
     """Make one setting of the facts of thinking."""
     if not _PARTS.isdisjoint(found):
-        found["thinking"] = new_thinking(*map(found.pop, _FACTS, _UNKNOWN))
+        found["thinking"] = new_thinking(
+            found.pop("enabled", absent),
+            found.pop("effort", absent),
+            found.pop("budget", absent),
+            found.pop("summary", absent),
+            found.pop("adaptive", False),
+        )
 
 
 def _split(steps: tuple[str, ...]) -> tuple[str, str]:
