@@ -90,7 +90,7 @@ def test_settings_of_another_type_are_named_in_either_spelling():
     assert {(loss.code, loss.path) for loss in found.losses if loss.severity == "lost"} == {
         ("CONTROL_DROPPED", "generation_config.top_k"),
         ("CONTROL_DROPPED", "generation_config.stopSequences"),
-        ("CONTROL_DROPPED", "generation_config.thinking_config"),
+        ("CONTROL_DROPPED", "generation_config.thinking_config.thinking_level"),
     }
 
 
