@@ -76,3 +76,11 @@ def unwrapped_input(text: str) -> str:
         return text
     found = input_text(decode_json(text))
     return found if object_input(found) is None else text
+
+
+def call_input(text: str, *, is_freeform: bool) -> Any:
+    """The object that holds the arguments of any call, ready to be encoded."""
+    if is_freeform:
+        return {FREEFORM_INPUT: text}
+    found = object_input(text)
+    return wrapped_input(text) if found is None else found

@@ -23,8 +23,7 @@ from cannery.dialects.anthropic_messages.settings import (
     TABLE,
     write_settings,
 )
-from cannery.dialects.anthropic_messages.stream_reading import MessagesStreamReader
-from cannery.dialects.anthropic_messages.stream_writing import MessagesStreamWriter
+from cannery.dialects.anthropic_messages.streams import MessagesStreamReader, MessagesStreamWriter
 from cannery.dialects.anthropic_messages.writing import MessageWriter
 from cannery.messages.absence import absent
 from cannery.messages.requests import Request
