@@ -6,8 +6,6 @@ written whole, when it has ended; usage comes with the finish reason.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 from cannery.dialects.mistral_chat.reading import MistralReader
@@ -18,16 +16,15 @@ from cannery.families.chat.shape import FINISH_WORDS, FINISHES, Shape
 from cannery.families.chat.stream_reading import ChatStreamReader, is_text
 from cannery.families.chat.stream_writing import ChatStreamWriter
 from cannery.families.openai.errors import read_openai_error
-from cannery.messages.content import Citation, OpaqueContentClass
-from cannery.messages.events import Delta, Event, Failure, PartEnd, PartStart
+from cannery.messages.content import Citation
+from cannery.messages.events import Delta, Failure, PartEnd, PartStart
 from cannery.messages.json_text import decode_json, write_json
 from cannery.messages.requests import FinishReason
 from cannery.wire.arguments import FREEFORM_INPUT
-from cannery.wire.bodies import Object, encode, guarded, read_value
+from cannery.wire.bodies import Object, encode, read_value
 from cannery.wire.contract import Piece, StreamOptions, WireError
-from cannery.wire.residues import own_residue, recall
 from cannery.wire.sse import data_frame
-from cannery.wire.streams import own_failure
+from cannery.wire.stream_writing import WrittenPart
 
 
 def _complete(message: Object, _pieces: list[Piece]) -> None:
@@ -81,29 +78,31 @@ class MistralStreamReader(ChatStreamReader):
         return is_text(part) or bool(_thoughts(part)) or self._is_reference(part)
 
     def _is_reference(self, part: Any) -> bool:
-        is_open = self._spoken is not None and self._spoken[0] == "text"
+        is_open = self._spoken("text") is not None
         return type(part) is dict and part.get("type") == "reference" and is_open
 
-    def _content(self, content: Any) -> Iterator[Event]:
+    def _content(self, content: Any) -> None:
         if not isinstance(content, list):
-            yield from super()._content(content)
+            super()._content(content)
             return
         for part in content:
+            spoken = self._spoken("text")
             if is_text(part):
-                yield from super()._content(part["text"])
-            elif self._is_reference(part):
-                raw = guarded(NAME, partial(write_json, part))
-                yield Delta(self._spoken[1], "", "citation", citation=Citation(NAME, raw))  # type: ignore[index]
-                yield from self._end_spoken()
+                super()._content(part["text"])
+            elif spoken is not None and self._is_reference(part):
+                citation = Citation(NAME, write_json(part))
+                self._out.append(Delta(spoken.index, "", "citation", citation=citation))
+                self._end_spoken()
             else:
-                yield from self._think(part)
+                self._think(part)
 
-    def _think(self, part: Any) -> Iterator[Event]:
+    def _think(self, part: Any) -> None:
         for words in _thoughts(part):
-            yield from self._say("reasoning", words)
+            self._say("reasoning", words)
         signature = part.get("signature") if type(part) is dict else None
-        if type(signature) is str and self._spoken is not None and self._spoken[0] == "reasoning":
-            yield Delta(self._spoken[1], signature, "signature")
+        spoken = self._spoken("reasoning")
+        if type(signature) is str and spoken is not None:
+            self._out.append(Delta(spoken.index, signature, "signature"))
 
 
 def _thoughts(part: Any) -> list[str]:
@@ -118,78 +117,53 @@ class MistralStreamWriter(ChatStreamWriter):
 
     def __init__(self, options: StreamOptions) -> None:
         super().__init__(SHAPE, options)
-        # Calls under way by their part, in their order, and the ends of those that wait for an earlier one.
-        self._held: dict[int, list[str]] = {}
-        self._ended: dict[int, PartEnd] = {}
 
-    def part_start(self, event: PartStart) -> bytes:
+    def lane(self, start: PartStart) -> str:
+        """Calls come in their order, since they are written whole."""
+        return "calls" if start.kind == "invocation" else "said"
+
+    def open(self, part: WrittenPart) -> bytes:
         """Begin a part; a call is written when it is whole."""
-        if event.kind == "invocation":
-            self._kinds[event.index] = event
-            self._held[event.index] = []
-            return self._begin()
-        content = event.content
-        if isinstance(content, OpaqueContentClass):
-            self._kinds[event.index] = event
-            self._turns.start(event.index)
-            block = [decode_json(content.json)] if content.dialect == NAME else []
-            return self._begin() + (self._chunk({"content": block}) if block else b"")
-        return super().part_start(event)
+        block = self._own_block(part)
+        if block is not None:
+            return self._chunk({"content": [block]})
+        return b"" if part.kind == "invocation" else super().open(part)
 
-    def _arguments(self, index: int, words: str) -> bytes:
-        self._held[index].append(words)
+    def _arguments(self, part: WrittenPart, words: str) -> bytes:
+        part.words.append(words)
         return b""
 
-    def part_end(self, event: PartEnd) -> bytes:
-        """End a part, calls in their order."""
-        if event.index not in self._held:
-            return super().part_end(event)
-        self._ended[event.index] = event
-        written = []
-        for index in [*self._held]:
-            if index not in self._ended:
-                break
-            written.append(self._call(self._ended.pop(index), "".join(self._held.pop(index))))
-        return b"".join(written)
-
-    def _call(self, event: PartEnd, words: str) -> bytes:
-        start = self._kinds[event.index]
-        if start.is_freeform:
-            words = write_json({FREEFORM_INPUT: words})
-        index = self._calls[event.index] = len(self._calls)
-        function = {"name": start.name, "arguments": words if words.strip() else "{}"}
-        call: Object = {"id": start.identifier, "type": "function", "function": function}
-        for told in (start, event):
-            residue = own_residue(told, NAME)
-            call = call if residue is None else recall(call, residue.part)
-        return self._chunk({"tool_calls": [{**call, "index": index}]})
-
-    def delta(self, event: Delta) -> bytes:
+    def more(self, part: WrittenPart, event: Delta) -> bytes:
         """More of a part; a refusal is text here."""
-        start = self._kinds[event.index]
-        if event.channel == "citation" and self._turns.open == event.index:
-            citation = event.citation
-            if citation is None or citation.dialect != NAME:
-                return b""
-            return self._chunk({"content": [decode_json(citation.raw)]})
-        if start.kind == "refusal" and self._turns.open == event.index:
+        if event.citation is not None:
+            is_own = event.citation.dialect == NAME
+            return self._chunk({"content": [decode_json(event.citation.raw)]}) if is_own else b""
+        if part.kind == "refusal":
             return self._words("content", event.text) if event.text else b""
-        return super().delta(event)
+        return super().more(part, event)
 
-    def _think(self, start: PartStart, event: Delta) -> bytes:
-        origin = start.origin
+    def _think(self, part: WrittenPart, event: Delta) -> bytes:
         chunk: Object = {"type": "thinking", "thinking": []}
-        if event.channel == "signature":
-            if origin is None or origin.dialect != NAME:
-                return b""
+        if event.channel in ("text", "summary"):
+            chunk["thinking"] = [{"type": "text", "text": self._thought(part, event)}]
+        elif event.channel == "signature" and self._is_own_thought(part):
             chunk["signature"] = event.text
-        elif event.channel in ("text", "summary"):
-            is_own = origin is not None and origin.dialect == NAME
-            words = event.text if is_own else self._thoughts.joined(event)
-            chunk["thinking"] = [{"type": "text", "text": words}]
         else:
             return b""
         return self._chunk({"content": [chunk]})
+
+    def end(self, part: WrittenPart, event: PartEnd) -> bytes:
+        """End a part."""
+        if part.kind != "invocation":
+            return super().end(part, event)
+        start, words = part.start, part.said
+        if start.is_freeform:
+            words = write_json({FREEFORM_INPUT: words})
+        index, self._count = self._count, self._count + 1
+        function = {"name": start.name, "arguments": words if words.strip() else "{}"}
+        call: Object = {"id": start.identifier, "type": "function", "function": function}
+        call = self._recall(self._recall(call, start), event)
+        return self._chunk({"tool_calls": [{**call, "index": index}]})
 
     def _ending(self, word: str) -> bytes:
         choice = {"index": 0, "delta": {"content": ""}, "finish_reason": word}
@@ -197,10 +171,8 @@ class MistralStreamWriter(ChatStreamWriter):
         counted = {} if usage is None else {"usage": usage}
         return data_frame({**self._head, "choices": [choice], **counted})
 
-    def fail(self, event: Failure) -> bytes:
+    def fail(self, event: Failure, own: Object | None) -> bytes:
         """End the answer with an error."""
-        self.is_over = True
-        own = own_failure(event, NAME)
         status = 500 if event.status is None else event.status
         return data_frame(own or _error(event.message, _kind(event.kind, status), None))
 
