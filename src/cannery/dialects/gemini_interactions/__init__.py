@@ -25,8 +25,10 @@ from cannery.dialects.gemini_interactions.settings import (
     NAME,
     TABLE,
 )
-from cannery.dialects.gemini_interactions.stream_reading import InteractionsStreamReader
-from cannery.dialects.gemini_interactions.stream_writing import InteractionsStreamWriter
+from cannery.dialects.gemini_interactions.streams import (
+    InteractionsStreamReader,
+    InteractionsStreamWriter,
+)
 from cannery.dialects.gemini_interactions.writing import write_request
 from cannery.families.gemini.errors import read_google_error
 from cannery.families.gemini.models import rules_of_steps
