@@ -45,14 +45,10 @@ from cannery.messages.absence import absent
 from cannery.messages.canisters import (
     InvocationCanisterClass,
 )
-from cannery.messages.content import Origin
 from cannery.messages.events import (
     Delta,
-    Event,
     Failure,
     Finish,
-    PartEnd,
-    PartStart,
     Start,
     Unknown,
     UsageReport,
@@ -60,12 +56,12 @@ from cannery.messages.events import (
 )
 from cannery.messages.json_text import write_json
 from cannery.messages.requests import FinishReason
-from cannery.messages.residue import Residue
 from cannery.wire.answers import call_stem
-from cannery.wire.bodies import Object, guarded
+from cannery.wire.bodies import Object
 from cannery.wire.controls import text
-from cannery.wire.sse import DONE, FrameReader
-from cannery.wire.streams import read_chunk
+from cannery.wire.framing import SSE, Reader
+from cannery.wire.sse import Frame, FrameReader
+from cannery.wire.stream_reading import EventReader, OpenPart
 
 _BARE = frozenset({"text", "thought"})
 # What events say themselves; anything else passes to clients of this dialect as it came.
@@ -82,7 +78,7 @@ _MARKS = re.compile(rb'["\\{}\[\]]')
 
 
 class ListReader:
-    """Takes the bytes of a JSON list, or of one object, and gives the objects that they complete."""
+    """Takes the bytes of a JSON list, or of one object, and gives the objects that they complete as frames."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -91,7 +87,7 @@ class ListReader:
         self._depth = 0
         self._in_text = False
 
-    def feed(self, chunk: bytes) -> Iterator[str]:
+    def feed(self, chunk: bytes) -> Iterator[Frame]:
         """The objects that these bytes complete."""
         self._buffer += chunk
         while (found := _MARKS.search(self._buffer, self._position)) is not None:
@@ -112,38 +108,63 @@ class ListReader:
             self._buffer.clear()
             self._position = 0
 
-    def _bracket(self, mark: bytes, place: int) -> Iterator[str]:
+    def close(self) -> Iterator[Frame]:
+        """Nothing: an object that was cut off completes nothing."""
+        return iter(())
+
+    def _bracket(self, mark: bytes, place: int) -> Iterator[Frame]:
         if self._start is None:
             if mark == b"{":
                 self._start, self._depth = place, 1
             return
         self._depth += 1 if mark in b"{[" else -1
         if self._depth == 0:
-            yield self._buffer[self._start : place + 1].decode("utf-8", "replace")
+            yield Frame("", self._buffer[self._start : place + 1].decode("utf-8", "replace"))
             del self._buffer[: place + 1]
             self._start, self._position = None, 0
 
 
-class GeminiStreamReader:
-    """Takes the bytes of a stream and gives events."""
+class ChunkReader:
+    """Reads chunks that are server-sent events or the items of a JSON list, as their first byte tells."""
 
     def __init__(self) -> None:
-        self._frames = FrameReader()
-        self._list: ListReader | None = None
-        # Blank bytes before the first that tells how the chunks are framed.
+        self._reader: Reader = FrameReader()
+        # Blank bytes before the first that tells.
         self._head: list[bytes] | None = []
-        self._out: list[Event] = []
+
+    def feed(self, chunk: bytes) -> Iterator[Frame]:
+        """The chunks that these bytes complete."""
+        if self._head is not None:
+            begun = chunk.lstrip(b"\xef\xbb\xbf \t\r\n")
+            self._head.append(chunk)
+            if not begun:
+                return iter(())
+            chunk = b"".join(self._head)
+            self._head = None
+            if begun[:1] in b"[{":
+                self._reader = ListReader()
+        return self._reader.feed(chunk)
+
+    def close(self) -> Iterator[Frame]:
+        """The chunk that the end of the stream completes."""
+        return self._reader.close()
+
+
+class GeminiStreamReader(EventReader[OpenPart]):
+    """Takes the bytes of a stream and gives events."""
+
+    dialect = NAME
+    framing = msgspec.structs.replace(SSE, reader=ChunkReader)
+    part = OpenPart
+
+    def __init__(self) -> None:
+        super().__init__()
         self._reader = MessageReader([])
-        self._has_begun = False
         self._identifier: str | None = None
-        self._count = 0
-        self._open: tuple[str, int] | None = None
-        self._words: list[str] = []
         # The texts that ended: grounding may be about one of them.
         self._texts: dict[int, str] = {}
         # Parts that came behind the text under way.
         self._behind: list[Object] = []
-        self._has_calls = False
         self._partial: PartialCall | None = None
         # What the chunks say around the candidates, around what the first one says, and all of the others.
         self._around: Object = {}
@@ -151,60 +172,31 @@ class GeminiStreamReader:
         self._others: dict[int, Object] = {}
         self._finish: Any = absent
         self._word: str | None = None
-        self._is_over = False
 
-    def feed(self, chunk: bytes) -> Iterator[Event]:
-        """The events that these bytes complete."""
-        if self._head is not None:
-            begun = chunk.lstrip(b"\xef\xbb\xbf \t\r\n")
-            self._head.append(chunk)
-            if not begun:
-                return
-            chunk = b"".join(self._head)
-            self._head = None
-            self._list = ListReader() if begun[:1] in b"[{" else None
-        if self._list is not None:
-            for data in self._list.feed(chunk):
-                yield from self._frame(data)
-        else:
-            for frame in self._frames.feed(chunk):
-                yield from self._frame(frame.data)
-
-    def close(self) -> Iterator[Event]:
-        """The events that the end of the stream completes."""
-        for frame in self._frames.close():
-            yield from self._frame(frame.data)
-        if self._is_over:
-            return
-        self._is_over = True
-        self._out = []
-        guarded(NAME, self._end)
-        yield from self._out
-
-    def _frame(self, data: str) -> list[Event]:
-        if self._is_over or not data or data.isspace() or data.strip() == DONE:
-            return []
+    def read(self, data: str) -> Object:
+        """The JSON object of a chunk, inner values as the reader of parts takes them."""
         try:
-            chunk = decode_response(data)
+            return decode_response(data)
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
-            chunk = read_chunk(NAME, data)
-        self._out = []
-        error = chunk.get("error")
-        if type(error) is dict:
-            self._is_over = True
-            guarded(NAME, self._catch_up)
-            message, kind, _ = facts_of(error)
-            code = error.get("code")
-            status = code if type(code) is int else None
-            failure = Failure(message or "unknown error", kind or "api_error", status, data, NAME)
-            self._out.append(failure)
-        else:
-            guarded(NAME, lambda: self._chunk(chunk))
-        return self._out
+            return super().read(data)
+
+    def event(self, value: Object, frame: Frame) -> None:
+        """Read a chunk."""
+        error = value.get("error")
+        if type(error) is not dict:
+            self._chunk(value)
+            return
+        self._catch_up()
+        message, kind, _ = facts_of(error)
+        code = error.get("code")
+        status = code if type(code) is int else None
+        told = (message or "unknown error", kind or "api_error", status)
+        self._fail(Failure(*told, frame.data, NAME))
 
     def _chunk(self, chunk: Object) -> None:
-        if not self._has_begun:
-            self._begin(chunk)
+        if not self._is_started:
+            self._is_started = True
+            self.start("chunk", chunk)
         candidates = chunk.pop("candidates", None)
         unsaid: list[Object] = []
         if candidates is not None:
@@ -228,12 +220,13 @@ class GeminiStreamReader:
                 rest["candidates"] = unsaid
             self._out.append(Unknown(NAME, "chunk", write_json(rest)))
 
-    def _begin(self, chunk: Object) -> None:
-        self._has_begun = True
-        identifier, model = get(chunk, "responseId"), get(chunk, "modelVersion")
+    def start(self, kind: str, value: Object) -> None:  # noqa: ARG002 - chunks have no kinds
+        """Take what the first chunk says of the answer."""
+        identifier, model = get(value, "responseId"), get(value, "modelVersion")
+        self._model = model
         self._reader = MessageReader([], model, call_stem(identifier))
         self._identifier = identifier if type(identifier) is str else None
-        created = read_time(get(chunk, "createTime"))
+        created = read_time(get(value, "createTime"))
         self._out.append(Start(text(identifier), text(model), created, NAME))
 
     def _first(self, candidate: Object) -> list[Object]:
@@ -251,8 +244,9 @@ class GeminiStreamReader:
         self._candidate.update(candidate)
         if not candidate.keys() <= _ENDING:
             unsaid |= {key: item for key, item in candidate.items() if key not in _ENDING}
-            if self._open is not None and self._open[0] == "text":
-                self._cite(candidate, self._open[1])
+            spoken = self._spoken("text")
+            if spoken is not None:
+                self._cite(candidate, spoken)
         word = get(candidate, "finishReason")
         if word:
             self._end_partial()
@@ -263,15 +257,15 @@ class GeminiStreamReader:
                 self._finish, self._word = finish, word
         return [{**unsaid, "index": 0}] if unsaid else []
 
-    def _cite(self, candidate: Object, index: int) -> None:
+    def _cite(self, candidate: Object, spoken: OpenPart) -> None:
         """Cite the text under way; what comes after a text has ended is known only to this dialect."""
         citing = {key: whole_value(held) for key in CITING if (held := get(candidate, key))}
         if not citing:
             return
-        texts = [self._texts.get(at) for at in range(index)]
-        for position, citation in read_citations(citing, [*texts, "".join(self._words)]):
-            if position == index:
-                self._out.append(Delta(index, "", "citation", citation=citation))
+        texts = [self._texts.get(at) for at in range(spoken.index)]
+        for position, citation in read_citations(citing, [*texts, "".join(spoken.words)]):
+            if position == spoken.index:
+                self._out.append(Delta(position, "", "citation", citation=citation))
 
     def _merge(self, candidate: Object, index: Any) -> None:
         """Keep one of the other candidates, with what came of it before."""
@@ -323,16 +317,16 @@ class GeminiStreamReader:
 
     def _take(self, part: Object) -> None:
         """A part that is not only words; it waits while the text before it may yet be cited."""
-        if self._open is not None and self._open[0] == "text":
+        if self._spoken("text") is not None:
             self._behind.append(part)
         else:
-            self._end_open()
+            self._end_spoken()
             self._read(part)
 
     def _catch_up(self) -> None:
         """End what is open, and take what came behind it."""
         behind, self._behind = self._behind, []
-        self._end_open()
+        self._end_spoken()
         for part in behind:
             self._read(part)
 
@@ -343,37 +337,29 @@ class GeminiStreamReader:
         for canister in reader.canisters[start:]:
             if canister.held is not absent:
                 self._has_calls = self._has_calls or type(canister) is InvocationCanisterClass
-                self._out.extend(unfold_part(self._count, canister, joined=True))
-                self._count += 1
+                self._out.extend(unfold_part(self._number(), canister, joined=True))
 
-    def _say(self, kind: str, words: str) -> None:
+    def _say(self, kind: str, words: str, form: str | None = None) -> OpenPart:
         if self._behind:
             self._catch_up()
-        if self._open is None or self._open[0] != kind:
-            self._end_open()
-            self._open = (kind, self._count)
-            self._words = []
-            origin = Origin(NAME, self._reader.model) if kind == "reasoning" else None
-            self._out.append(PartStart(self._count, kind, origin=origin))
-            self._count += 1
-        self._words.append(words)
-        self._out.append(Delta(self._open[1], words))
+        part = super()._say(kind, words, form)
+        part.words.append(words)
+        return part
 
-    def _end_open(self) -> None:
-        if self._open is not None:
-            self._out.append(PartEnd(self._open[1]))
-            if self._open[0] == "text":
-                self._texts[self._open[1]] = "".join(self._words)
-            self._open = None
+    def _end_spoken(self) -> None:
+        spoken = self._spoken("text")
+        if spoken is not None:
+            self._texts[spoken.index] = "".join(spoken.words)
+        super()._end_spoken()
 
     # --- the end -------------------------------------------------------------------------------
 
-    def _end(self) -> None:
+    def end(self) -> None:
+        """End what is under way, and the answer, if it said why."""
         self._end_partial()
         self._catch_up()
         if not isinstance(self._finish, FinishReason):
-            message = "the stream ended before the answer was complete"
-            self._out.append(Failure(message, "incomplete"))
+            super().end()
             return
         section = Section(self._around, USUAL)
         for key, told in (("modelVersion", self._reader.model), ("responseId", self._identifier)):
@@ -385,12 +371,10 @@ class GeminiStreamReader:
         self._nest_candidates(section)
         patch = section.patch()
         if usage is not absent:
-            kept = None if counts is None else Residue(NAME, write_json(counts))
-            self._out.append(UsageReport(usage, kept))
+            self._out.append(UsageReport(usage, self._kept(counts)))
         is_usual = self._word in (None, FINISH_WORDS[self._finish])
-        residue = None if is_usual else Residue(NAME, form=self._word)
-        around = None if patch is None else Residue(NAME, None, write_json(patch))
-        self._out.append(Finish(self._finish, residue=residue, around=around))
+        residue = self._kept(form=None if is_usual else self._word)
+        self._out.append(Finish(self._finish, residue=residue, around=self._kept(None, patch)))
 
     def _nest_candidates(self, section: Section) -> None:
         """Let the candidates be part of what stands around the answer, as in a whole one."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import msgspec
 
 from cannery.dialects.gemini_generate.forms import NAME, SIGNATURE, get, spelled
@@ -19,7 +17,7 @@ from cannery.dialects.gemini_generate.writing import MessageWriter
 from cannery.families.gemini.errors import error_body, status_of
 from cannery.messages.absence import absent
 from cannery.messages.checked import now
-from cannery.messages.content import Origin
+from cannery.messages.content import Citation
 from cannery.messages.events import (
     Delta,
     Failure,
@@ -29,7 +27,6 @@ from cannery.messages.events import (
     PartStart,
     Start,
     Unknown,
-    UsageReport,
 )
 from cannery.messages.requests import FinishReason
 from cannery.wire.bodies import Object
@@ -37,48 +34,38 @@ from cannery.wire.contract import Piece, StreamOptions, WireError
 from cannery.wire.losses import Report
 from cannery.wire.residues import own_residue, recall
 from cannery.wire.sse import data_frame
-from cannery.wire.streams import (
-    EventWriter,
-    Thoughts,
-    own_count,
-    own_failure,
-    own_word,
-    read_chunk,
-)
+from cannery.wire.stream_writing import EventWriter, Thoughts, WrittenPart
 
 _BARE = frozenset({"text", "thought"})
 
 
-class _Part(Part):
-    """A part on its way out."""
+class _Part(WrittenPart):
+    """A part on its way out; what has to be written as one part waits for its end."""
 
     def __init__(self, start: PartStart) -> None:
         super().__init__(start)
-        # What has not been written yet of a part that is written as it comes.
-        self.deltas: list[Delta] = []
-        self.length = 0
-        # What has to be written as one part waits for its end.
         is_own = own_residue(start, NAME) is not None
-        self.waits = start.kind in ("invocation", "canister", "whole") or is_own
+        is_whole = is_own or start.kind in ("invocation", "canister", "whole")
+        self.held = Part(start) if is_whole else None
+        self.length = 0
+        self.citations: list[Citation] = []
 
 
-class GeminiStreamWriter(EventWriter):
+class GeminiStreamWriter(EventWriter[_Part]):
     """Takes events and gives the bytes of chunks, parts strictly one after the other."""
 
     dialect = NAME
+    part = _Part
 
     def __init__(self, options: StreamOptions) -> None:
-        self._options = options
+        super().__init__(options)
         self._tail: Object = {} if options.model is None else {"modelVersion": options.model}
-        self._parts: dict[int, _Part] = {}
-        self._usage: UsageReport | None = None
         self._writer = MessageWriter(Report(), is_same=False)
         self._grounding = Grounding()
         # Neighbouring words of one kind are one part to a reader: the last part as it sees it, and what it says.
         self._position = -1
         self._run: str | None = None
         self._said: list[str] = []
-        self._thoughts = Thoughts()
         # Whether what only this dialect says was passed as it came.
         self._has_passed = False
 
@@ -88,39 +75,47 @@ class GeminiStreamWriter(EventWriter):
             self._tail["modelVersion"] = event.model
         if event.identifier is not absent:
             self._tail["responseId"] = event.identifier
-        if event.source == NAME:
-            self._writer = MessageWriter(Report(), is_same=True)
+        self._writer = MessageWriter(Report(), is_same=self._is_same)
         return b""
 
-    def part_start(self, event: PartStart) -> bytes:
-        """Begin a part."""
-        self._parts[event.index] = _Part(event)
-        return self._flush()
-
-    def delta(self, event: Delta) -> bytes:
+    def more(self, part: _Part, event: Delta) -> bytes:
         """More of a part; one that has to be whole waits."""
-        part = self._parts[event.index]
-        if part.waits:
-            part.add(event)
+        if part.held is not None:
+            part.held.add(event)
+        elif part.kind == "reasoning":
+            return self._think(part, event)
+        elif event.channel == "text" and event.text:
+            part.length += len(event.text)
+            if self._run == "text":
+                self._said.append(event.text)
+                return self._chunk([{"text": event.text}])
+            return self._words({"text": event.text})
+        elif event.citation is not None:
+            part.citations.append(event.citation)
+        return b""
+
+    def end(self, part: _Part, event: PartEnd) -> bytes:  # noqa: ARG002 - it says nothing more
+        """Write what had to be whole; ground a text."""
+        if part.held is None:
+            self._cite(part)
             return b""
-        part.deltas.append(event)
-        return self._flush()
-
-    def part_end(self, event: PartEnd) -> bytes:
-        """End a part."""
-        self._parts[event.index].has_ended = True
-        return self._flush()
-
-    def count(self, event: UsageReport) -> None:
-        """Keep the tokens for the last chunk."""
-        self._usage = event
+        parts: list[Object] = []
+        # A canister that is not the model's is said only if it is this dialect's.
+        if part.kind != "canister" or own_residue(part.start.content, NAME) is not None:
+            canister = part.held.canister(now(), joined=True)
+            self._writer.add_parts(Piece(canister, None), parts)
+        for written in parts:
+            self._note(written)
+            if not self._is_same:
+                self._grounding.note(written)
+        return self._chunk(parts) if parts else b""
 
     def _chunk(self, parts: list[Object]) -> bytes:
         candidate = {"content": {"parts": parts, "role": "model"}, "index": 0}
         return data_frame({"candidates": [candidate], **self._tail})
 
     def _last_chunk(self, event: Finish) -> bytes:
-        finish = own_word(event, NAME) or FINISH_WORDS[event.reason]
+        finish = self._own(event).form or FINISH_WORDS[event.reason]
         candidate: Object = {
             "content": {"parts": [{"text": ""}], "role": "model"},
             "finishReason": finish,
@@ -137,33 +132,10 @@ class GeminiStreamWriter(EventWriter):
         """The tokens that were counted, as this server counts them."""
         if self._usage is None:
             return {}
-        return {"usageMetadata": own_count(self._usage, NAME, write_usage(self._usage.usage))}
+        counts = self._recall(write_usage(self._usage.usage), self._usage)
+        return {"usageMetadata": counts}
 
-    def _flush(self) -> bytes:
-        """Write what may be written: the first part that is not complete, and all before it."""
-        written: list[bytes] = []
-        complete: list[int] = []
-        for index, part in self._parts.items():
-            if part.waits:
-                if not part.has_ended:
-                    break
-                parts = self._complete(part)
-                for written_part in parts:
-                    self._count(written_part)
-                    if not self._writer.is_same:
-                        self._grounding.note(written_part)
-                written += [self._chunk(parts)] if parts else []
-            else:
-                written += self._spoken(part)
-                if not part.has_ended:
-                    break
-                self._cite(part)
-            complete.append(index)
-        for index in complete:
-            del self._parts[index]
-        return b"".join(written)
-
-    def _count(self, part: Object) -> None:
+    def _note(self, part: Object) -> None:
         """Take note of a part that is written."""
         kind = "thought" if part.get("thought") else "text"
         run = kind if part.keys() <= _BARE and type(part.get("text")) is str else None
@@ -189,67 +161,34 @@ class GeminiStreamWriter(EventWriter):
             placed = msgspec.structs.replace(citation, start=before + start, end=before + end)
             self._grounding.add(self._position, said, placed)
 
-    def _spoken(self, part: _Part) -> Iterator[bytes]:
-        """What has come of a part that is written as it comes."""
-        start = part.start
-        for delta in part.deltas:
-            if start.kind == "reasoning":
-                yield from self._thought(delta, start.origin)
-            elif delta.channel == "text" and delta.text:
-                part.length += len(delta.text)
-                if self._run == "text":
-                    self._said.append(delta.text)
-                    yield self._chunk([{"text": delta.text}])
-                else:
-                    yield self._words({"text": delta.text})
-            elif delta.citation is not None:
-                part.citations.append(delta.citation)
-        part.deltas = []
-
     def _words(self, part: Object) -> bytes:
-        self._count(part)
+        self._note(part)
         return self._chunk([part])
 
-    def _thought(self, delta: Delta, origin: Origin | None) -> Iterator[bytes]:
-        is_own = origin is not None and origin.dialect == NAME
-        if delta.channel in ("text", "summary") and delta.text:
-            words = delta.text if is_own else self._thoughts.joined(delta)
-            yield self._words({"text": words, "thought": True})
-        elif delta.channel == "signature" and is_own:
-            yield self._words({"text": "", "thought": True, SIGNATURE: delta.text})
-
-    def _complete(self, part: _Part) -> list[Object]:
-        """A part that was waited for; a canister that is not the model's only if it is this dialect's."""
-        start = part.start
-        parts: list[Object] = []
-        if start.kind != "canister" or own_residue(start.content, NAME) is not None:
-            self._writer.add_parts(Piece(part.canister(now(), joined=True), None), parts)
-        return parts
+    def _think(self, part: _Part, event: Delta) -> bytes:
+        if event.channel in ("text", "summary") and event.text:
+            return self._words({"text": self._thought(part, event), "thought": True})
+        if event.channel == "signature" and self._is_own_thought(part):
+            return self._words({"text": "", "thought": True, SIGNATURE: event.text})
+        return b""
 
     def finish(self, event: Finish) -> bytes:
-        """Write what waits, and the last chunk."""
-        self.is_over = True
-        for part in self._parts.values():
-            part.has_ended = True
-        written = self._flush()
-        word = own_word(event, NAME)
-        if word == BLOCKED:
-            return written + data_frame({**self._counts(), **self._tail})
-        return written + self._last_chunk(event)
+        """Write the last chunk."""
+        if self._own(event).form == BLOCKED:
+            return data_frame({**self._counts(), **self._tail})
+        return self._last_chunk(event)
 
-    def fail(self, event: Failure) -> bytes:
+    def fail(self, event: Failure, own: Object | None) -> bytes:
         """End the answer with an error."""
-        self.is_over = True
-        own = own_failure(event, NAME)
         if own is not None:
             return data_frame(own)
         status = event.status or status_of(event.kind)
         return data_frame(error_body(WireError(status, event.message, event.kind)))
 
-    def unknown(self, event: Unknown) -> bytes:
+    def unknown(self, event: Unknown, value: Object) -> bytes:  # noqa: ARG002 - all of it is said
         """Say again what only this dialect says."""
         self._has_passed = True
-        return data_frame({**read_chunk(NAME, event.json), **self._tail})
+        return data_frame({**value, **self._tail})
 
 
 def _restored(chunk: Object, event: Finish, word: str) -> Object:
