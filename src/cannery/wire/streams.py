@@ -2,37 +2,14 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import (
-    AsyncIterable,
-    AsyncIterator,
-    Callable,
-    Collection,
-    Iterable,
-    Iterator,
-)
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, overload
 
 import msgspec
 
 from cannery.errors import DialectError, InputError
-from cannery.messages.events import (
-    Delta,
-    Event,
-    Failure,
-    Finish,
-    PartEnd,
-    PartStart,
-    Start,
-    Unknown,
-    UsageReport,
-    check_event,
-    check_events,
-)
-from cannery.messages.json_text import decode_json, write_json
-from cannery.messages.residue import Residue
+from cannery.messages.events import Event, check_event, check_events
 from cannery.wire.bodies import read_value
-from cannery.wire.residues import own_residue, recall
 
 if TYPE_CHECKING:
     from cannery.wire.contract import StreamReader, StreamWriter
@@ -51,129 +28,9 @@ def read_chunk(dialect: str, data: str) -> dict[str, Any]:
     return value
 
 
-class EventWriter(ABC):
-    """Gives each event to the method for its kind, until one ends the answer: what all stream writers share."""
-
-    dialect: str
-    is_over = False
-
-    def write(self, event: Event) -> bytes:
-        """The bytes of one event; none behind the end of the answer."""
-        if self.is_over:
-            return b""
-        try:
-            match event:
-                case Delta():
-                    return self.delta(event)
-                case PartStart():
-                    return self.part_start(event)
-                case PartEnd():
-                    return self.part_end(event)
-                case Start():
-                    return self.start(event)
-                case UsageReport():
-                    self.count(event)
-                    return b""
-                case Finish():
-                    return self.finish(event)
-                case Failure():
-                    return self.fail(event)
-                case Unknown():
-                    return self.unknown(event) if event.dialect == self.dialect else b""
-        except RecursionError:
-            raise too_deep(self.dialect) from None
-
-    def close(self) -> bytes:
-        """The bytes that end the stream."""
-        return b""
-
-    @abstractmethod
-    def start(self, event: Start) -> bytes:
-        """The answer begins."""
-
-    @abstractmethod
-    def part_start(self, event: PartStart) -> bytes:
-        """A part begins."""
-
-    @abstractmethod
-    def delta(self, event: Delta) -> bytes:
-        """More of a part."""
-
-    @abstractmethod
-    def part_end(self, event: PartEnd) -> bytes:
-        """A part is complete."""
-
-    @abstractmethod
-    def count(self, event: UsageReport) -> None:
-        """Tokens were counted."""
-
-    @abstractmethod
-    def finish(self, event: Finish) -> bytes:
-        """The answer is complete."""
-
-    @abstractmethod
-    def fail(self, event: Failure) -> bytes:
-        """The provider gave up."""
-
-    @abstractmethod
-    def unknown(self, event: Unknown) -> bytes:
-        """An event that only this dialect understands."""
-
-
-class Thoughts:
-    """Joins thoughts to one text as whole answers do: raw words go on, a summary follows a blank line."""
-
-    def __init__(self) -> None:
-        self._last: tuple[int, str, int] | None = None
-
-    def joined(self, delta: Delta) -> str:
-        """The words of a delta, with what parts them from the words before."""
-        place = (delta.index, delta.channel, delta.segment)
-        last, self._last = self._last, place
-        goes_on = last in (None, place) or (last[:2] == place[:2] and delta.channel == "text")
-        return delta.text if goes_on else f"\n\n{delta.text}"
-
-
 def too_deep(dialect: str) -> DialectError:
     """The error of a reader or writer that what it was given is nested deeper than it can go."""
     return DialectError(dialect, "$", "nested too deeply")
-
-
-def beside(
-    dialect: str, value: dict[str, Any], modelled: Collection[str], word: str | None = None
-) -> Residue | None:
-    """What an object says of an answer beyond the fields that events have, and a word of its own for the same thing."""
-    rest = {key: item for key, item in value.items() if key not in modelled}
-    if not rest and word is None:
-        return None
-    return Residue(dialect, envelope=write_json(rest) if rest else None, form=word)
-
-
-def own_fields(value: Any, dialect: str) -> dict[str, Any]:
-    """The fields beside an answer that an event carries, if they are this dialect's."""
-    residue = own_residue(value, dialect)
-    if residue is None or residue.envelope is None:
-        return {}
-    return decode_json(residue.envelope)  # type: ignore[no-any-return]
-
-
-def own_word(value: Any, dialect: str) -> str | None:
-    """The word of its own that an event carries, if it is this dialect's."""
-    residue = own_residue(value, dialect)
-    return None if residue is None else residue.form
-
-
-def own_count(value: Any, dialect: str, ours: dict[str, Any]) -> dict[str, Any]:
-    """A count of tokens as it was made, if it is this dialect's."""
-    residue = own_residue(value, dialect)
-    return ours if residue is None else recall(ours, residue.part)
-
-
-def own_failure(event: Failure, dialect: str) -> dict[str, Any] | None:
-    """What a failure was in a dialect, if it comes from there."""
-    if event.dialect != dialect or event.raw is None:
-        return None
-    return read_chunk(dialect, event.raw)
 
 
 @overload

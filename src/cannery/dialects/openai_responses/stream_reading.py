@@ -9,8 +9,7 @@ output: what comes of an item while a message or a hosted call before it is unde
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Any
 
@@ -27,7 +26,6 @@ from cannery.messages.content import Origin, TextualContentClass
 from cannery.messages.events import (
     Delta,
     Event,
-    Failure,
     Finish,
     PartEnd,
     PartStart,
@@ -35,14 +33,14 @@ from cannery.messages.events import (
     Unknown,
     UsageReport,
 )
-from cannery.messages.json_text import write_json
 from cannery.messages.requests import FinishReason, Usage
 from cannery.messages.residue import Residue
 from cannery.messages.role import Role
-from cannery.wire.bodies import Object, guarded
+from cannery.wire.bodies import Object
 from cannery.wire.controls import integer, text
-from cannery.wire.sse import DONE, FrameReader
-from cannery.wire.streams import beside, read_chunk
+from cannery.wire.residues import set_again
+from cannery.wire.sse import Frame
+from cannery.wire.stream_reading import EventReader, OpenPart, left_of, object_of
 
 _CALLS = {"function_call": "arguments", "custom_tool_call": "input"}
 _PARTS = {"output_text": "text", "refusal": "refusal"}
@@ -83,12 +81,11 @@ _ERRORS = frozenset({"error", "response.failed"})
 _MOST_PARTS = 1000
 
 
-class _Part:
-    """A part under way: its number, its kind once it has started, and what was said of it."""
+class _Part(OpenPart):
+    """A part under way, of no kind until it starts: what was said of it by channel and segment, and its citations."""
 
-    def __init__(self, index: int) -> None:
-        self.index = index
-        self.kind: str | None = None
+    def __init__(self, index: int, kind: str = "") -> None:
+        super().__init__(index, kind)
         self.said: dict[tuple[str, int], list[str]] = {}
         self.citations = 0
 
@@ -106,17 +103,18 @@ class _Item:
 
     def started(self) -> list[int]:
         """The positions of the parts that have started."""
-        return sorted(position for position, part in self.parts.items() if part.kind is not None)
+        return sorted(position for position, part in self.parts.items() if part.kind)
 
 
-class ResponsesStreamReader:
+class ResponsesStreamReader(EventReader[_Part]):
     """Takes the bytes of a stream and gives events."""
 
+    dialect = NAME
+    part = _Part
+
     def __init__(self) -> None:
-        self._frames = FrameReader()
+        super().__init__()
         self._reader = ItemReader([], is_answer=True)
-        self._is_started = False
-        self._is_over = False
         # The events that came before the answer had a name.
         self._waiting: list[Event] = []
         self._items: dict[int, _Item] = {}
@@ -124,82 +122,64 @@ class ResponsesStreamReader:
         self._last: _Item | None = None
         # The end of reasoning, until it is known whether something follows it.
         self._thought: PartEnd | None = None
-        self._count = 0
         # Items that have yet to start a part, and the events of items behind them; a heap of the indices of each.
         self._unsettled: set[int] = set()
         self._first_unsettled: list[int] = []
         self._behind: dict[int, list[tuple[Object, str]]] = {}
         self._first_behind: list[int] = []
 
-    def feed(self, chunk: bytes) -> Iterator[Event]:
-        """The events that these bytes complete."""
-        for frame in self._frames.feed(chunk):
-            yield from self._frame(frame.data)
-
-    def close(self) -> Iterator[Event]:
-        """The events that the end of the stream completes."""
-        for frame in self._frames.close():
-            yield from self._frame(frame.data)
-        if not self._is_over:
-            self._is_over = True
-            yield from guarded(NAME, lambda: [*self._catch_up(is_all=True), *self._end_thought()])
-            yield Failure("the stream ended before the answer was complete", "incomplete")
-
-    def _frame(self, data: str) -> list[Event]:
-        if self._is_over or (data[:1] != "{" and data.strip() in ("", DONE)):
-            return []
-        event = read_chunk(NAME, data)
-        return guarded(NAME, partial(list, self._event(event, data)))  # type: ignore[no-any-return]
-
-    def _event(self, event: Object, data: str) -> Iterator[Event]:
-        kind = str(event.get("type"))
-        response = event.get("response")
-        error = error_of(event) if "error" in event or kind in _ERRORS else None
+    def event(self, value: Object, frame: Frame) -> None:
+        """Read an event; one of an item waits for the items before it."""
+        kind, index = str(value.get("type")), value.get("output_index")
+        error = error_of(value) if "error" in value or kind in _ERRORS else None
         if error is not None:
-            self._is_over = True
-            yield from self._catch_up(is_all=True)
-            yield from self._end_thought()
-            yield read_openai_failure(NAME, error, data)
+            self._end_items()
+            self._fail(read_openai_failure(NAME, error, frame.data))
             return
-        if type(response) is not dict:
-            if not self._is_started and not self._says(event, kind):
+        if not self._is_started:
+            if type(value.get("response")) is not dict and not self._says(value, kind):
                 # What comes before the answer has a name must not take it the chance to get one.
                 if kind not in _SILENT:
-                    self._waiting.append(Unknown(NAME, kind, data))
+                    self._waiting.append(Unknown(NAME, kind, frame.data))
                 return
-            response = {}
-        if not self._is_started:
-            yield from self._start(response, event, kind)
-        index = event.get("output_index")
+            self._is_started = True
+            self.start(kind, value)
         if kind in _ENDS:
-            status = {"status": kind.removeprefix("response.")}
-            yield from self._end({**status, **response}, event)
+            self._finish(kind, value)
         elif type(index) is int and self._is_behind(index):
             if index not in self._behind:
                 self._behind[index] = []
                 heappush(self._first_behind, index)
-            self._behind[index].append((event, data))
+            self._behind[index].append((value, frame.data))
         else:
-            yield from self._item_event(kind, event, data)
+            self._item_event(kind, value, frame.data)
             if self._behind:
-                yield from self._catch_up()
+                self._catch_up()
+
+    def end(self) -> None:
+        """Tell what waited; the answer is incomplete."""
+        self._end_items()
+        super().end()
+
+    def _end_items(self) -> None:
+        self._catch_up(is_all=True)
+        self._end_thought()
 
     @staticmethod
     def _says(event: Object, kind: str) -> bool:
         """Whether an event is about the answer itself."""
         return kind in _ENDS or kind in _DELTAS or "output_index" in event
 
-    def _start(self, response: Object, event: Object, kind: str) -> Iterator[Event]:
-        self._is_started = True
+    def start(self, kind: str, value: Object) -> None:
+        """Take what is known of the answer."""
+        response = object_of(value.get("response"))
         model = text(response.get("model"))
-        self._reader.model = None if model is absent else model
-        residue = beside(NAME, response, _MODELLED)
-        more = {key: event[key] for key in event if key not in _OF_EVENTS}
-        if kind == "response.created" and more:
-            residue = replace(residue or Residue(NAME), part=write_json(more))
+        self._reader.model = self._model = None if model is absent else model
+        more = left_of(value, _OF_EVENTS) if kind == "response.created" else None
+        residue = self._kept(more, left_of(response, _MODELLED))
         created = integer(response.get("created_at"))
-        yield Start(text(response.get("id")), model, created, NAME, residue)
-        yield from self._waiting
+        self._out.append(Start(text(response.get("id")), model, created, NAME, residue))
+        self._out += self._waiting
 
     def _is_behind(self, index: int) -> bool:
         """Whether an item before this one may yet start a part."""
@@ -208,25 +188,26 @@ class ResponsesStreamReader:
             heappop(first)
         return bool(first) and first[0] < index
 
-    def _catch_up(self, *, is_all: bool = False) -> Iterator[Event]:
+    def _catch_up(self, *, is_all: bool = False) -> None:
         """Take what waited, as far as nothing before it is under way."""
         first = self._first_behind
         while first and (is_all or not self._is_behind(first[0])):
-            yield from self._admit(heappop(first))
+            self._admit(heappop(first))
 
-    def _admit(self, index: int) -> Iterator[Event]:
+    def _admit(self, index: int) -> None:
         """Take what waited of one item."""
         for event, data in self._behind.pop(index, ()):
-            yield from self._item_event(str(event.get("type")), event, data)
+            self._item_event(str(event.get("type")), event, data)
 
-    def _item_event(self, kind: str, event: Object, data: str) -> Iterable[Event]:
+    def _item_event(self, kind: str, event: Object, data: str) -> None:
         if kind in _DELTAS:
-            return self._delta(event, *_DELTAS[kind])
-        if kind in _ITEM_EVENTS:
-            return _ITEM_EVENTS[kind](self, event)
-        return () if kind in _SILENT else (Unknown(NAME, kind, data, self._item_id(event)),)
+            self._delta(event, *_DELTAS[kind])
+        elif kind in _ITEM_EVENTS:
+            _ITEM_EVENTS[kind](self, event)
+        elif kind not in _SILENT:
+            self._out.append(Unknown(NAME, kind, data, self._item_id(event)))
 
-    def added(self, event: Object) -> Iterator[Event]:
+    def added(self, event: Object) -> None:
         """An item begins."""
         index, value = event.get("output_index"), event.get("item")
         if type(index) is not int or type(value) is not dict or index in self._items:
@@ -235,27 +216,27 @@ class ResponsesStreamReader:
         last, self._last = self._last, item
         item.follows = last is not None and last.kind not in ("message", *_CALLS)
         is_heard = item.kind not in ("function_call_output", "custom_tool_call_output")
-        yield from self._end_thought(is_followed=is_heard)
+        self._end_thought(is_followed=is_heard)
         if type(value.get("id")) is str and value["id"]:
             self._ids.setdefault(value["id"], index)
         if item.kind == "reasoning":
-            yield self._open(item, 0, "reasoning")
+            self._open_part(item, 0, "reasoning")
         elif item.kind in _CALLS:
-            yield self._open(item, 0, "invocation")
+            self._open_part(item, 0, "invocation")
         else:
             self._unsettled.add(index)
             heappush(self._first_unsettled, index)
             if item.kind != "message":
                 self._part(item, 0)
 
-    def _end_thought(self, *, is_followed: bool = False) -> Iterator[Event]:
+    def _end_thought(self, *, is_followed: bool = False) -> None:
         """End reasoning that is done; it says so, if the model goes on behind it."""
         end, self._thought = self._thought, None
         if end is not None:
             residue = end.residue
             if is_followed and residue is not None:
                 residue = replace(residue, form=f"{residue.form or ''} followed".strip())
-            yield PartEnd(end.index, residue)
+            self._out.append(PartEnd(end.index, residue))
 
     def _part(self, item: _Item, position: int) -> _Part:
         """A part of an item; those before it keep the numbers before its own."""
@@ -263,12 +244,11 @@ class ResponsesStreamReader:
             self._part(item, place)
         part = item.parts.get(position)
         if part is None:
-            part = item.parts[position] = _Part(self._count)
-            self._count += 1
+            part = item.parts[position] = _Part(self._number())
         return part
 
-    def _open(self, item: _Item, position: int, kind: str, content: Any = None) -> PartStart:
-        """The start of a part."""
+    def _open_part(self, item: _Item, position: int, kind: str, **more: Any) -> None:
+        """Start a part; the first one has what is known of the item."""
         is_first = not item.started()
         part = self._part(item, position)
         part.kind = kind
@@ -277,33 +257,33 @@ class ResponsesStreamReader:
             identifier = item.value.get("call_id") or item.value.get("id") or f"call_{part.index}"
             is_freeform = item.kind == "custom_tool_call"
             call = (str(identifier), str(item.value.get("name") or ""), is_freeform)
-        origin = Origin(NAME, self._reader.model) if kind == "reasoning" else None
-        residue = _first_residue(item) if is_first else None
+        origin = Origin(NAME, self._model) if kind == "reasoning" else None
+        content, residue = more.get("content"), _first_residue(item) if is_first else None
+        own = more.get("residue")
+        if own is not None:
+            envelope = None if residue is None else residue.envelope
+            residue = replace(own, envelope=own.envelope or envelope)
         is_joined = item.follows or not is_first
-        return PartStart(part.index, kind, *call, content, origin, residue, is_joined)
+        self._out.append(PartStart(part.index, kind, *call, content, origin, residue, is_joined))
 
-    def part_added(self, event: Object) -> Iterator[Event]:
+    def part_added(self, event: Object) -> None:
         """A part of a message begins."""
         item = self._found(event)
         position = event.get("content_index")
         part: Any = event.get("part")
         if item is None or item.kind != "message" or type(position) is not int:
             return
-        if position in item.parts and item.parts[position].kind is not None:
+        if position in item.parts and item.parts[position].kind:
             return
         kind = _PARTS.get(str(part.get("type"))) if type(part) is dict else None
         if kind is None:
             self._part(item, position)
             return
-        start = self._open(item, position, kind)
         usual = {"type": part["type"], kind: "", "annotations": []}
         left = {key: held for key, held in part.items() if key not in usual or held != usual[key]}
-        if left:
-            residue = replace(start.residue or Residue(NAME), part=patch_of(left))
-            start = replace(start, residue=residue)
-        yield start
+        self._open_part(item, position, kind, residue=self._kept(set_again(left)))
 
-    def part_done(self, event: Object) -> Iterator[Event]:
+    def part_done(self, event: Object) -> None:
         """A part of an unknown type comes whole when it is done; the others are told by their deltas."""
         item = self._found(event)
         position, part = event.get("content_index"), event.get("part")
@@ -311,14 +291,12 @@ class ResponsesStreamReader:
             return
         if type(part) is not dict or type(part.get("type")) is not str or part["type"] in _PARTS:
             return
-        if self._part(item, position).kind is None:
-            reader = ItemReader([], self._reader.model, is_answer=True)
+        if not self._part(item, position).kind:
+            reader = ItemReader([], self._model, is_answer=True)
             message = {"role": "assistant", "content": [part]}
             canister = reader.item(message, ("output", event["output_index"]))[0]
-            start = self._open(item, position, _kind_of(canister), canister.held)
-            known = start.residue if start.residue is not None else Residue(NAME)
-            own = canister.residue or Residue(NAME)
-            yield replace(start, residue=replace(own, envelope=known.envelope))
+            whole = {"content": canister.held, "residue": canister.residue or Residue(NAME)}
+            self._open_part(item, position, _kind_of(canister), **whole)
 
     def _found(self, event: Object) -> _Item | None:
         index = event.get("output_index")
@@ -340,53 +318,53 @@ class ResponsesStreamReader:
             return None
         position = event.get("content_index") if item.kind == "message" else 0
         part = item.parts.get(position) if type(position) is int else None
-        return None if part is None or part.kind is None else part
+        return None if part is None or not part.kind else part
 
-    def _delta(self, event: Object, channel: str, counter: str | None) -> Iterable[Event]:
+    def _delta(self, event: Object, channel: str, counter: str | None) -> None:
         part, words = self._started(event), event.get("delta")
         segment = 0 if counter is None else event.get(counter)
         if part is None or type(words) is not str or type(segment) is not int:
-            return ()
+            return
         for key in _OF_DELTAS:
             event.pop(key, None)
         if event.get("logprobs") == []:
             del event["logprobs"]
-        residue = Residue(NAME, write_json(event)) if event else None
         said = part.said.get((channel, segment))
         if said is None:
             part.said[channel, segment] = [words]
         else:
             said.append(words)
-        return (Delta(part.index, words, channel, segment, None, residue),)
+        residue = self._kept(event) if event else None
+        self._out.append(Delta(part.index, words, channel, segment, None, residue))
 
-    def _complete(self, part: _Part, channel: str, whole: str, segment: int = 0) -> Iterator[Event]:
+    def _complete(self, part: _Part, channel: str, whole: str, segment: int = 0) -> None:
         """Say what no delta has said."""
         pieces = part.said.get((channel, segment))
         said = "".join(pieces or ())
         if pieces is None or (whole.startswith(said) and len(whole) > len(said)):
             rest = whole[len(said) :]
             if rest or part.kind == "reasoning":
-                yield Delta(part.index, rest, channel, segment)
+                self._out.append(Delta(part.index, rest, channel, segment))
 
-    def annotation(self, event: Object) -> Iterator[Event]:
+    def annotation(self, event: Object) -> None:
         """A citation."""
         part = self._started(event)
         if part is not None and part.kind == "text" and "annotation" in event:
             part.citations += 1
             citation = read_citation(event["annotation"])
-            yield Delta(part.index, "", "citation", citation=citation)
+            self._out.append(Delta(part.index, "", "citation", citation=citation))
 
-    def done(self, event: Object) -> Iterator[Event]:
+    def done_item(self, event: Object) -> None:
         """An item is complete; one that never began is known by its id, where it has one."""
         index, value = event.get("output_index"), event.get("item")
         if type(index) is not int or type(value) is not dict:
             return
         if index not in self._items:
             index = self._ids.get(str(value.get("id")), index)
-        yield from self._finish_item(index, value)
+        self._finish_item(index, value)
 
-    def _finish_item(self, index: int, value: Object) -> Iterator[Event]:
-        yield from self.added({"output_index": index, "item": value})
+    def _finish_item(self, index: int, value: Object) -> None:
+        self.added({"output_index": index, "item": value})
         item = self._items[index]
         if item.is_done:
             return
@@ -401,67 +379,70 @@ class ResponsesStreamReader:
             if not is_counted:
                 is_heard = position < len(started)
                 place = started[position] if is_heard else unheard + position
-            yield from self._finish_part(item, place, canister)
+            self._finish_part(item, place, canister)
         for position in started[len(canisters) :] if not is_counted else ():
-            yield PartEnd(item.parts[position].index)
+            self._out.append(PartEnd(item.parts[position].index))
         item.is_done = True
         self._unsettled.discard(index)
 
-    def _finish_part(self, item: _Item, position: int, canister: AnyCanister) -> Iterator[Event]:
+    def _finish_part(self, item: _Item, position: int, canister: AnyCanister) -> None:
         held: Any = canister.held
         kind = _kind_of(canister)
         part = self._part(item, position)
-        if part.kind is None:
+        if not part.kind:
             whole = {"whole": held, "canister": canister}.get(kind)
-            start = self._open(item, position, kind, whole)
-            yield replace(start, residue=canister.residue) if kind == "whole" else start
+            own = canister.residue if kind == "whole" else None
+            self._open_part(item, position, kind, content=whole, residue=own)
         if part.kind != kind:
             # The finished item contradicts its own beginning: what was said stands.
-            yield PartEnd(part.index)
+            self._out.append(PartEnd(part.index))
             return
         if part.kind == "invocation":
-            yield from self._complete(part, "arguments", held)
+            self._complete(part, "arguments", held)
         elif part.kind == "reasoning":
-            for channel, texts in (("text", held.texts), ("summary", held.summaries)):
-                for segment, words in enumerate(texts):
-                    yield from self._complete(part, channel, words, segment)
-            if held.encrypted:
-                yield Delta(part.index, held.encrypted, "encrypted")
-            self._thought = PartEnd(part.index, canister.residue)
-            if self._last is not item:
-                yield from self._end_thought(is_followed=True)
+            self._finish_thought(item, part, canister)
             return
         elif part.kind not in ("canister", "whole"):
-            yield from self._complete(part, "text", held if type(held) is str else held.text)
+            self._complete(part, "text", held if type(held) is str else held.text)
             citations = held.citations if isinstance(held, TextualContentClass) else ()
             for citation in citations[part.citations :]:
-                yield Delta(part.index, "", "citation", citation=citation)
-        yield PartEnd(part.index, canister.residue)
+                self._out.append(Delta(part.index, "", "citation", citation=citation))
+        self._out.append(PartEnd(part.index, canister.residue))
 
-    def _end(self, answer: Object, event: Object) -> Iterator[Event]:
+    def _finish_thought(self, item: _Item, part: _Part, canister: AnyCanister) -> None:
+        held: Any = canister.held
+        for channel, texts in (("text", held.texts), ("summary", held.summaries)):
+            for segment, words in enumerate(texts):
+                self._complete(part, channel, words, segment)
+        self._add(part, held.encrypted or "", "encrypted")
+        self._thought = PartEnd(part.index, canister.residue)
+        if self._last is not item:
+            self._end_thought(is_followed=True)
+
+    def _finish(self, kind: str, event: Object) -> None:
         self._is_over = True
+        status = {"status": kind.removeprefix("response.")}
+        answer = {**status, **object_of(event.get("response"))}
         output = answer.pop("output", None)
-        listed = output if type(output) is list else []
-        values: list[Object] = [value if type(value) is dict else {} for value in listed]
+        values = [object_of(value) for value in output] if type(output) is list else []
         patches = take_unsent(values)
         for index, value in zip(self._places(values), values, strict=True):
-            yield from self._admit(index)
+            self._admit(index)
             if value:
-                yield from self._finish_item(index, value)
-            yield from self._catch_up()
-        yield from self._catch_up(is_all=True)
-        yield from self._end_thought()
+                self._finish_item(index, value)
+            self._catch_up()
+        self._end_items()
         for item in self._items.values():
             for position in item.started() if not item.is_done else ():
-                yield PartEnd(item.parts[position].index)
+                self._out.append(PartEnd(item.parts[position].index))
         response = read_answer(answer, self._reader.canisters, patches, [])
         if isinstance(response.usage, Usage):
-            yield UsageReport(response.usage)
-        is_told = isinstance(response.finish, FinishReason)
-        more = {key: event[key] for key in event if key not in _OF_EVENTS}
-        reason: Any = response.finish if is_told else FinishReason.Other
-        beside_it = Residue(NAME, None, write_json(more)) if more else None
-        yield Finish(reason, absent, beside_it, response.residue)
+            self._out.append(UsageReport(response.usage))
+        reason: Any = response.finish
+        if not isinstance(reason, FinishReason):
+            reason = FinishReason.Other
+        beside = self._kept(None, left_of(event, _OF_EVENTS))
+        self._out.append(Finish(reason, absent, beside, response.residue))
 
     def _places(self, values: list[Object]) -> list[int]:
         """Where the items of the finished output stand in the stream.
@@ -498,9 +479,9 @@ class ResponsesStreamReader:
         return streamed.get("type") == value.get("type") or (item is not None and not item.is_done)
 
 
-_ITEM_EVENTS: dict[str, Callable[[ResponsesStreamReader, Object], Iterator[Event]]] = {
+_ITEM_EVENTS: dict[str, Callable[[ResponsesStreamReader, Object], None]] = {
     "response.output_item.added": ResponsesStreamReader.added,
-    "response.output_item.done": ResponsesStreamReader.done,
+    "response.output_item.done": ResponsesStreamReader.done_item,
     "response.content_part.added": ResponsesStreamReader.part_added,
     "response.content_part.done": ResponsesStreamReader.part_done,
     "response.output_text.annotation.added": ResponsesStreamReader.annotation,

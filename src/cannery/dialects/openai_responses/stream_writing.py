@@ -39,7 +39,6 @@ from cannery.messages.events import (
     PartStart,
     Start,
     Unknown,
-    UsageReport,
 )
 from cannery.messages.json_text import decode_json
 from cannery.messages.payload import Location
@@ -50,7 +49,7 @@ from cannery.wire.contract import Piece, StreamOptions
 from cannery.wire.losses import Report
 from cannery.wire.residues import own_residue, recall
 from cannery.wire.sse import foreign_frame, named_frame
-from cannery.wire.streams import EventWriter, own_failure, own_fields, read_chunk
+from cannery.wire.stream_writing import EventWriter, WrittenPart
 
 _TEXT = {"text": ("output_text", "text"), "refusal": ("refusal", "refusal")}
 _SEGMENTS = {
@@ -88,16 +87,15 @@ class _Item:
         return {"item_id": self.value["id"], "output_index": self.output_index}
 
 
-class _Part:
+class _Part(WrittenPart):
     """A part under way."""
 
     def __init__(self, start: PartStart) -> None:
-        self.start = start
+        super().__init__(start)
         self.item: _Item | None = None
         self.content_index = 0
         # What came whole.
         self.value: Object = {}
-        self.words: list[str] = []
         self.annotations: list[Any] = []
         # Citations of the whole text, and those behind them, wait until it is complete.
         self.late: list[Citation] = []
@@ -106,47 +104,42 @@ class _Part:
         self.segments: dict[tuple[str, int], tuple[int, list[str]]] = {}
         # The last position of each channel.
         self.counts: dict[str, int] = {}
-        # Whether this dialect made the thought: then it goes on as it is.
-        self.is_own = start.origin is not None and start.origin.dialect == NAME
 
 
-class ResponsesStreamWriter(EventWriter):
+class ResponsesStreamWriter(EventWriter[_Part]):
     """Takes events and gives the bytes of a stream."""
 
     dialect = NAME
+    part = _Part
 
     def __init__(self, options: StreamOptions) -> None:
-        self._options = options
+        super().__init__(options)
         self._body = answer_body(NO_IDENTIFIER, options.model or "", options.created)
-        self._start = Start()
         self._number = 0
-        self._is_started = False
-        self._parts: dict[int, _Part] = {}
         self._message: _Item | None = None
         self._output: dict[int, Object] = {}
         # Where the items with an id stand, and what was said of items that have not come yet.
         self._places: dict[str, int] = {}
         self._early: dict[str, list[Unknown]] = {}
         self._count = 0
-        self._usage: Usage | None = None
 
-    def start(self, event: Start) -> bytes:
+    def lane(self, start: PartStart) -> None:
+        """Every event has the index of its item, so that none waits."""
+
+    def start(self, event: Start) -> bytes:  # noqa: ARG002 - it is kept
         """Begin the answer."""
-        return self._begin(event)
+        return self._begin()
 
-    def delta(self, event: Delta) -> bytes:
-        """More of a part."""
-        part = self._parts.get(event.index)
-        return b"" if part is None else self._delta(part, event)
-
-    def part_end(self, event: PartEnd) -> bytes:
-        """End a part."""
-        part = self._parts.pop(event.index, None)
-        return b"" if part is None else self._part_end(part, event.residue)
-
-    def count(self, event: UsageReport) -> None:
-        """Keep the tokens for the end of the answer."""
-        self._usage = event.usage
+    def begin(self) -> bytes:
+        """What is known of the answer."""
+        created = self._created()
+        self._body["id"] = self._identifier("") or NO_IDENTIFIER
+        self._body["model"] = self._model()
+        self._body["created_at"] = 0 if created is absent else created
+        body = self._body | self._own_envelope(self._start)
+        written = self._emit("created", response=body, **self._own_part(self._start))
+        # This dialect's own stream says itself that it is in progress.
+        return written if self._is_same else written + self._emit("in_progress", response=body)
 
     def _emit(self, kind: str, **fields: Any) -> bytes:
         name = f"response.{kind}"
@@ -154,16 +147,15 @@ class ResponsesStreamWriter(EventWriter):
         self._number += 1
         return frame
 
-    def unknown(self, event: Unknown) -> bytes:
+    def unknown(self, event: Unknown, value: Object) -> bytes:
         """An event that only this dialect understands: said again, behind the beginning of its item."""
         written = self._begin()
         if event.item is not None and event.item not in self._places:
             self._early.setdefault(event.item, []).append(event)
             return written
-        return written + self._again(event)
+        return written + self._again(event, value)
 
-    def _again(self, event: Unknown) -> bytes:
-        value: Object = read_chunk(NAME, event.json)
+    def _again(self, event: Unknown, value: Object) -> bytes:
         if event.item is not None:
             value["output_index"] = self._places[event.item]
         answer = value.get("response")
@@ -176,65 +168,40 @@ class ResponsesStreamWriter(EventWriter):
         self._number += 1
         return foreign_frame(event.name, value)
 
-    def _begin(self, event: Start | None = None) -> bytes:
-        """Begin the answer, if it has not begun."""
-        if self._is_started:
-            return b""
-        self._is_started = True
-        start = self._start = event or self._start
-        if start.identifier is not absent and start.identifier:
-            self._body["id"] = start.identifier
-        if start.model is not absent and not self._options.model:
-            self._body["model"] = start.model
-        if start.created is not absent and not self._options.created:
-            self._body["created_at"] = start.created
-        body = self._body | own_fields(start, NAME)
-        residue = own_residue(start, NAME)
-        more = {} if residue is None or residue.part is None else decode_json(residue.part)
-        created = self._emit("created", response=body, **more)
-        # This dialect's own stream says itself that it is in progress.
-        return (
-            created if start.source == NAME else created + self._emit("in_progress", response=body)
-        )
-
     def finish(self, event: Finish) -> bytes:
-        """End all parts, and the answer."""
-        written = self._begin()
-        parts, self._parts = self._parts, {}
-        written += b"".join([self._part_end(part, None) for part in parts.values()])
-        written += self._seal()
-        self.is_over = True
-        answer = {**self._body, "output": self._items(), **ending(event.reason, self._usage)}
+        """The whole answer."""
+        written = self._seal()
+        answer = {**self._body, "output": self._items(), **ending(event.reason, self._counted())}
         name = answer["status"]
         around = event.around
         if around is not None and around.dialect == NAME:
             # The output stays what the items were when they were done.
             answer = {**recall(answer, around.envelope), "output": answer["output"]}
             name = answer["status"] if answer.get("status") in _ENDS else name
-        return written + self._emit(name, response=answer, **own_fields(event, NAME))
+        return written + self._emit(name, response=answer, **self._own_envelope(event))
 
-    def fail(self, event: Failure) -> bytes:
+    def _counted(self) -> Usage | None:
+        return None if self._usage is None else self._usage.usage
+
+    def fail(self, event: Failure, own: Object | None) -> bytes:
         """End the answer with an error."""
         written = self._begin()
-        self.is_over = True
         code = _CODES.get(event.kind, "server_error")
         error = {"code": code, "message": event.message, "type": event.kind}
-        own = own_failure(event, NAME)
-        if own is not None:
-            told = error_of(own) or {}
-            error |= {key: told[key] for key in told if told[key] not in (None, "error")}
-        body = self._body | own_fields(self._start, NAME) | ending(None, self._usage)
+        told = {} if own is None else error_of(own) or {}
+        error |= {key: told[key] for key in told if told[key] not in (None, "error")}
+        body = self._body | self._own_envelope(self._start) | ending(None, self._counted())
         ended = {"output": self._items(), "status": "failed", "error": error}
         return written + self._emit("failed", response=body | ended)
 
     def _items(self) -> list[Object]:
         return [self._output[index] for index in sorted(self._output)]
 
-    def _add(self, value: Object, kept: str | None) -> tuple[_Item, bytes]:
+    def _add(self, known: Object) -> tuple[_Item, bytes]:
         """Begin an item; its id is the one it had here, or one that a whole answer would have."""
-        known: Object = recall(value, kept)
         if type(known.get("id")) is not str:
-            known = {**known, "id": item_id(self._body["id"], value["type"], self._count)}
+            kind = known.get("type", "message")
+            known = {**known, "id": item_id(self._body["id"], kind, self._count)}
         item = _Item(self._count, known)
         self._places[known["id"]] = self._count
         self._count += 1
@@ -261,38 +228,30 @@ class ResponsesStreamWriter(EventWriter):
             value = recall(base, message.residue.envelope)
         return self._done(message, value)
 
-    def part_start(self, event: PartStart) -> bytes:
-        """Begin a part, and the answer if it has not begun."""
-        return self._begin() + self._open_part(event)
-
-    def _open_part(self, event: PartStart) -> bytes:
-        part = self._parts[event.index] = _Part(event)
-        if event.kind in _TEXT:
-            residue = own_residue(event, NAME)
-            empty = _spoken_part(part, "")
-            return self._start_part(part, recall(empty, residue.part) if residue else empty)
-        if event.kind == "whole":
-            residue = own_residue(event, NAME)
-            if residue is None or PART not in form_words(residue):
-                return self._whole(event)
-            ours = ItemWriter(Report(), is_same=True).output_parts(event.content, None)[0]
-            part.value = recall(ours, residue.part)
+    def open(self, part: _Part) -> bytes:
+        """Begin an item, or a part of the message under way."""
+        start = part.start
+        if part.kind in _TEXT:
+            return self._start_part(part, self._recall(_spoken_part(part, ""), start))
+        if part.kind == "whole":
+            if PART not in form_words(self._own(start)):
+                return self._whole(part)
+            ours = ItemWriter(Report(), is_same=True).output_parts(start.content, None)[0]
+            part.value = self._recall(ours, start)
             return self._start_part(part, part.value)
-        if event.kind == "canister":
-            return self._canister(event.content)
-        if event.kind == "invocation":
+        if part.kind == "canister":
+            return self._canister(start.content)
+        if part.kind == "invocation":
             return self._open_item(part, self._call(part, ""))
-        return self._open_thought(part) if part.is_own else self._seal()
+        return self._open_thought(part) if self._is_own_thought(part) else self._seal()
 
     def _start_part(self, part: _Part, empty: Object) -> bytes:
         """Begin a part of the message under way, or of a new one."""
-        written = b""
-        residue = own_residue(part.start, NAME)
-        if residue is not None and residue.envelope is not None:
-            written += self._seal()
+        envelope = self._own(part.start).envelope
+        written = b"" if envelope is None else self._seal()
         if self._message is None:
             value = {"type": "message", "status": "in_progress", "role": "assistant", "content": []}
-            self._message, added = self._add(value, None if residue is None else residue.envelope)
+            self._message, added = self._add(recall(value, envelope))
             self._message.value = {**self._message.value, "content": []}
             written += added
         message = part.item = self._message
@@ -306,8 +265,7 @@ class ResponsesStreamWriter(EventWriter):
     def _open_item(self, part: _Part, value: Object) -> bytes:
         """Begin an item that is one part."""
         sealed = self._seal()
-        residue = own_residue(part.start, NAME)
-        part.item, added = self._add(value, None if residue is None else residue.part)
+        part.item, added = self._add(self._recall(value, part.start))
         return sealed + added
 
     def _open_thought(self, part: _Part) -> bytes:
@@ -316,18 +274,17 @@ class ResponsesStreamWriter(EventWriter):
     def _call(self, part: _Part, arguments: str) -> Object:
         start = part.start
         call = call_item(start.identifier, start.name, arguments, start.is_freeform)
-        residue = own_residue(start, NAME)
-        is_foreign = residue is None or residue.part is None
+        is_foreign = self._own(start).part is None
         return {**call, "status": "completed"} if is_foreign and not start.is_freeform else call
 
-    def _whole(self, event: PartStart) -> bytes:
-        content = event.content
-        if isinstance(content, OpaqueContentClass):
-            return self._opaque(decode_json(content.json)) if content.dialect == NAME else b""
+    def _whole(self, part: _Part) -> bytes:
+        content, item = part.start.content, self._own_block(part)
+        if item is not None:
+            return self._opaque(item)
         if isinstance(content, ReasoningContentClass):
-            return self._whole_thought(event, content)
+            return self._whole_thought(part.start, content)
         if isinstance(content, ImageContentClass) and not isinstance(content.payload, Location):
-            return self._image(event.residue, content)
+            return self._image(part.start.residue, content)
         parts = ItemWriter(Report(), is_same=False).output_parts(content, None)
         return b"".join(
             self._whole_text("refusal" if part["type"] == "refusal" else "text", part)
@@ -345,7 +302,7 @@ class ResponsesStreamWriter(EventWriter):
             return b""
         value["id"] = item_id(self._body["id"], value["type"], self._count)
         sealed = self._seal()
-        item, added = self._add({**value, "result": None}, None)
+        item, added = self._add({**value, "result": None})
         written = sealed + added + self._emit("image_generation_call.completed", **item.place)
         return written + self._done(item, value)
 
@@ -359,7 +316,7 @@ class ResponsesStreamWriter(EventWriter):
             return b""
         value = ItemWriter(Report(), is_same=True).result(Piece(canister, None))
         sealed = self._seal()
-        item, added = self._add(value, None)
+        item, added = self._add(value)
         return sealed + added + self._done(item, item.value)
 
     def _opaque(self, value: Object) -> bytes:
@@ -371,26 +328,28 @@ class ResponsesStreamWriter(EventWriter):
         identifier = value.get("id")
         if type(identifier) is str:
             self._places[identifier] = index
-            written += b"".join(map(self._again, self._early.pop(identifier, [])))
+            early = self._early.pop(identifier, ())
+            written += b"".join(self._again(each, self._read(each.json)) for each in early)
         return written + self._emit("output_item.done", output_index=index, item=value)
 
     def _whole_text(self, kind: str, value: Object) -> bytes:
         part = _Part(PartStart(-1, kind))
         written = self._start_part(part, _spoken_part(part, ""))
-        written += self._delta(part, Delta(-1, value[_TEXT[kind][1]]))
-        return written + self._part_end(part, None)
+        written += self.more(part, Delta(-1, value[_TEXT[kind][1]]))
+        return written + self.end(part, PartEnd(-1))
 
     def _whole_thought(self, event: PartStart, content: ReasoningContentClass) -> bytes:
         part = _Part(PartStart(-1, "reasoning", origin=content.origin, residue=event.residue))
-        written = self._open_thought(part) if part.is_own else b""
+        written = self._open_thought(part) if self._is_own_thought(part) else b""
         for channel, texts in (("text", content.texts), ("summary", content.summaries)):
             for segment, words in enumerate(texts):
-                written += self._delta(part, Delta(-1, words, channel, segment))
+                written += self.more(part, Delta(-1, words, channel, segment))
         part.encrypted = [content.encrypted] if content.encrypted else []
-        return written + self._part_end(part, event.residue)
+        return written + self.end(part, PartEnd(-1, event.residue))
 
-    def _delta(self, part: _Part, event: Delta) -> bytes:
-        kind = part.start.kind
+    def more(self, part: _Part, event: Delta) -> bytes:
+        """More of a part."""
+        kind = part.kind
         if kind == "reasoning":
             return self._think(part, event)
         if kind in _TEXT and event.channel == "citation":
@@ -406,7 +365,9 @@ class ResponsesStreamWriter(EventWriter):
             fields["content_index"] = part.content_index
             if name == "output_text":
                 fields["logprobs"] = []
-        return self._emit(f"{name}.delta", **fields | _beside(event))
+        if event.residue is not None:
+            fields |= self._own_part(event)
+        return self._emit(f"{name}.delta", **fields)
 
     def _cite(self, part: _Part, event: Delta) -> bytes:
         citation = event.citation
@@ -434,10 +395,11 @@ class ResponsesStreamWriter(EventWriter):
     def _think(self, part: _Part, event: Delta) -> bytes:
         if event.channel == "encrypted":
             part.encrypted.append(event.text)
-        if event.channel not in _SEGMENTS or not (event.text or part.is_own):
+        is_own = self._is_own_thought(part)
+        if event.channel not in _SEGMENTS or not (event.text or is_own):
             return b""
         written = b"" if part.item is not None else self._open_thought(part)
-        channel = event.channel if part.is_own else "summary"
+        channel = event.channel if is_own else "summary"
         added, name, counter, tag = _SEGMENTS[channel]
         key = (event.channel, event.segment)
         place = part.item.place if part.item is not None else {}
@@ -451,24 +413,27 @@ class ResponsesStreamWriter(EventWriter):
         if not event.text:
             return written
         fields = {**place, counter: position, "delta": event.text}
-        return written + self._emit(f"{name}.delta", **fields | _beside(event))
+        return written + self._emit(f"{name}.delta", **fields | self._own_part(event))
 
-    def _part_end(self, part: _Part, residue: Residue | None) -> bytes:
+    def end(self, part: _Part, event: PartEnd) -> bytes:
+        """End a part, and the item that it is or was the last of."""
         if part.item is None:
             return b""
-        own = residue or part.start.residue
+        own = event.residue or part.start.residue
         own = own if own is not None and own.dialect == NAME else None
-        if part.start.kind == "invocation":
-            return self._end_call(part, part.item, own)
-        if part.start.kind == "reasoning":
-            return self._end_thought(part, part.item, own)
-        if part.start.kind == "whole":
-            return self._end_spoken(part, part.item, part.value, own)
-        return self._end_text(part, part.item, own)
+        match part.kind:
+            case "invocation":
+                return self._end_call(part, part.item, own)
+            case "reasoning":
+                return self._end_thought(part, part.item, own)
+            case "whole":
+                return self._end_spoken(part, part.item, part.value, own)
+            case _:
+                return self._end_text(part, part.item, own)
 
     def _end_text(self, part: _Part, message: _Item, own: Residue | None) -> bytes:
-        tag, key = _TEXT[part.start.kind]
-        words = "".join(part.words)
+        tag, key = _TEXT[part.kind]
+        words = part.said
         written = b"".join(self._annotate(part, citation, len(words)) for citation in part.late)
         value = _spoken_part(part, words)
         if own is not None:
@@ -497,8 +462,8 @@ class ResponsesStreamWriter(EventWriter):
         name = "custom_tool_call_input" if is_freeform else "function_call_arguments"
         written = b""
         if not (part.words or is_freeform or own):
-            written = self._delta(part, Delta(part.start.index, "{}", "arguments"))
-        words = "".join(part.words)
+            written = self.more(part, Delta(part.start.index, "{}", "arguments"))
+        words = part.said
         call = self._call(part, words)
         if own is not None:
             call.pop("status", None)
@@ -508,16 +473,17 @@ class ResponsesStreamWriter(EventWriter):
 
     def _end_thought(self, part: _Part, item: _Item, own: Residue | None) -> bytes:
         written: list[bytes] = []
+        is_own = self._is_own_thought(part)
         value: Object = {"type": "reasoning", "summary": []}
         for (channel, _), (position, words) in part.segments.items():
-            shown = channel if part.is_own else "summary"
+            shown = channel if is_own else "summary"
             added, name, counter, tag = _SEGMENTS[shown]
             whole = {"type": tag, "text": "".join(words)}
             place = {**item.place, counter: position}
             written.append(self._emit(f"{name}.done", **place, text=whole["text"]))
             written.append(self._emit(f"{added}.done", **place, part=whole))
             value.setdefault("summary" if shown == "summary" else "content", []).append(whole)
-        if part.is_own and part.encrypted:
+        if is_own and part.encrypted:
             value["encrypted_content"] = "".join(part.encrypted)
         if own is not None:
             value = recall(value, own.part)
@@ -525,14 +491,6 @@ class ResponsesStreamWriter(EventWriter):
 
 
 def _spoken_part(part: _Part, words: str) -> Object:
-    tag, key = _TEXT[part.start.kind]
+    tag, key = _TEXT[part.kind]
     annotations = {"annotations": list(part.annotations)} if tag == "output_text" else {}
     return {"type": tag, key: words, **annotations}
-
-
-def _beside(event: Delta) -> Object:
-    """What this dialect's own event says beside its words."""
-    residue = own_residue(event, NAME)
-    if residue is None or residue.part is None:
-        return {}
-    return decode_json(residue.part)  # type: ignore[no-any-return]
