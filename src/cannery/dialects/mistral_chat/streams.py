@@ -73,36 +73,22 @@ class MistralStreamReader(ChatStreamReader):
     def __init__(self) -> None:
         super().__init__(SHAPE)
 
-    def is_said(self, part: Any) -> bool:
-        """Whether events say what a chunk says."""
-        return is_text(part) or bool(_thoughts(part)) or self._is_reference(part)
-
-    def _is_reference(self, part: Any) -> bool:
-        is_open = self._spoken("text") is not None
-        return type(part) is dict and part.get("type") == "reference" and is_open
-
-    def _content(self, content: Any) -> None:
-        if not isinstance(content, list):
-            super()._content(content)
-            return
-        for part in content:
-            spoken = self._spoken("text")
-            if is_text(part):
-                super()._content(part["text"])
-            elif spoken is not None and self._is_reference(part):
-                citation = Citation(NAME, write_json(part))
-                self._out.append(Delta(spoken.index, "", "citation", citation=citation))
-                self._end_spoken()
-            else:
-                self._think(part)
-
-    def _think(self, part: Any) -> None:
-        for words in _thoughts(part):
+    def _content(self, part: Any) -> bool:
+        spoken = self._spoken("text")
+        if spoken is not None and type(part) is dict and part.get("type") == "reference":
+            citation = Citation(NAME, write_json(part))
+            self._out.append(Delta(spoken.index, "", "citation", citation=citation))
+            self._end_spoken()
+            return True
+        thoughts = _thoughts(part)
+        for words in thoughts:
             self._say("reasoning", words)
         signature = part.get("signature") if type(part) is dict else None
         spoken = self._spoken("reasoning")
         if type(signature) is str and spoken is not None:
             self._out.append(Delta(spoken.index, signature, "signature"))
+            return True
+        return bool(thoughts) or super()._content(part)
 
 
 def _thoughts(part: Any) -> list[str]:

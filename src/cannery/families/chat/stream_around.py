@@ -27,6 +27,8 @@ DELTA = frozenset(
     {"role", "content", "refusal", "annotations", "tool_calls", "function_call", *REASONING}
 )
 _PIECES = frozenset({"logprobs"})
+# Values that say nothing.
+NOTHING: tuple[Any, ...] = (None, {}, [])
 
 
 class Around:
@@ -40,12 +42,18 @@ class Around:
         # What a count of tokens says beyond the usage that was read from it.
         self.usage_patch: Object | None = None
 
-    def take_chunk(self, chunk: Object) -> Any:
-        """Take what a chunk says of the whole answer; gives the usage that it tells, or absent."""
+    def take_chunk(self, chunk: Object) -> Object:
+        """Take what a chunk says of the whole answer; gives what no chunk before it said."""
+        more: Object = {}
         for key, item in chunk.items():
             if key not in HEAD:
+                if item not in NOTHING and self.answer.get(key) != item:
+                    more[key] = item
                 _replace(self.answer, key, item)
-        usage = chunk.get("usage")
+        return more
+
+    def take_usage(self, usage: Any) -> Any:
+        """Take a count of tokens; gives the usage that it tells, or absent."""
         if type(usage) is not dict:
             return absent
         # The chunk stays whole: what it says beside its choices may be told again.
@@ -55,17 +63,24 @@ class Around:
         )
         return found
 
-    def take_choice(self, choice: Object) -> None:
-        """Take what a chunk says of the first choice and of its message."""
+    def take_choice(self, choice: Object) -> Object:
+        """Take what a chunk says of the first choice and of its message; gives what is new of the choice."""
+        more: Object = {}
         for key, item in choice.items():
+            if key in CHOICE:
+                continue
+            before = self._choice.get(key)
+            if item is not None and (key in _PIECES or before != item):
+                more[key] = item
             if key in _PIECES:
-                self._choice[key] = _more(self._choice.get(key), item)
-            elif key not in CHOICE:
+                self._choice[key] = _more(before, item)
+            else:
                 _replace(self._choice, key, item)
         delta = choice.get("delta")
         for key, item in delta.items() if type(delta) is dict else ():
             if key not in DELTA or key == "annotations":
                 self._message[key] = _more(self._message.get(key), item)
+        return more
 
     def residue(self, head: Object, reason: FinishReason, word: str) -> Residue | None:
         """The residue that the whole answer would have."""

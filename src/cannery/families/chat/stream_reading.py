@@ -7,14 +7,13 @@ that they are about, in a chunk of their own.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from msgspec.structs import replace
 
 from cannery.families.chat.answers import read_citation
 from cannery.families.chat.shape import Shape
-from cannery.families.chat.stream_around import CHOICE, DELTA, HEAD, REASONING, Around
+from cannery.families.chat.stream_around import DELTA, HEAD, NOTHING, REASONING, Around
 from cannery.families.chat.stream_calls import LEGACY, StreamedCall, StreamedCalls
 from cannery.messages.absence import absent
 from cannery.messages.content import Citation, new_audio
@@ -29,7 +28,6 @@ from cannery.wire.controls import integer, text
 from cannery.wire.sse import Frame
 from cannery.wire.stream_reading import SPOKEN, EventReader, OpenPart, left_of
 
-_NOTHING: tuple[Any, ...] = (None, {}, [])
 _NAMED = frozenset({"id", "model", "created"})
 
 
@@ -56,9 +54,6 @@ class ChatStreamReader(EventReader[OpenPart]):
         self._finish: Finish | None = None
         self._word = ""
         self._around = Around(shape)
-        # What was said of the whole answer so far.
-        self._told: Object = {}
-        self._told_of_choice: Object = {}
         # An empty text, which is the answer if nothing else comes.
         self._is_blank = False
 
@@ -68,19 +63,17 @@ class ChatStreamReader(EventReader[OpenPart]):
         if error is not None:
             self._fail(self.shape.read_failure(self.dialect, error, frame.data))
             return
-        usage = self._around.take_chunk(value)
+        more, usage = self._around.take_chunk(value), self._around.take_usage(value.get("usage"))
         if not self._is_started:
             self._take_head(value, has_usage=usage is not absent)
+            more = {}
         others = []
         found = value.get("choices")
         for choice in found if isinstance(found, list) else ():
             if isinstance(choice, dict) and choice.get("index", 0) == 0:
-                self._around.take_choice(choice)
-                self._choice(choice)
-                others += _unsaid(choice, self._told_of_choice, self.is_said)
+                others += self._choice(choice)
             else:
                 others.append(choice)
-        more = self._untold(value) if self._is_started else {}
         if others or more:
             self._leave("chunk", {**more, "choices": others})
         if isinstance(usage, Usage):
@@ -94,7 +87,7 @@ class ChatStreamReader(EventReader[OpenPart]):
         """Take what a chunk says of the whole answer, which starts when it has a name or says something."""
         head = self._head
         for key, item in chunk.items():
-            is_said = key in _NAMED or (key not in HEAD and item not in _NOTHING)
+            is_said = key in _NAMED or (key not in HEAD and item not in NOTHING)
             if is_said and not head.get(key):
                 head[key] = item
         choices = chunk.get("choices")
@@ -103,30 +96,21 @@ class ChatStreamReader(EventReader[OpenPart]):
         if head.get("id") or has_usage or says:
             self.start("chunk", chunk)
 
-    def _untold(self, chunk: Object) -> Object:
-        """What a chunk says of the whole answer that no chunk before it said."""
-        more = {
-            key: item
-            for key, item in chunk.items()
-            if key not in HEAD and item not in _NOTHING and self._told.get(key) != item
-        }
-        self._told.update(more)
-        return more
-
     def start(self, kind: str, value: Object) -> None:  # noqa: ARG002 - the chunks so far name the answer
         """Tell what the answer is called."""
         self._is_started = True
-        head = self._told = self._head
+        head = self._head
         model = head.get("model")
         self._model = model if isinstance(model, str) else None
         self._call_stem = call_stem(head.get("id"))
         known = text(head.get("id")), text(model), integer(head.get("created"))
         self._out.append(Start(*known, self.dialect, self._kept(None, left_of(head, HEAD))))
 
-    def _choice(self, choice: Object) -> None:
+    def _choice(self, choice: Object) -> list[Object]:
+        """Read more of the first choice; gives what no event says of it, as a choice of its own."""
+        more = self._around.take_choice(choice)
         delta = choice.get("delta")
-        if isinstance(delta, dict):
-            self._message(delta)
+        rest = self._message(delta) if isinstance(delta, dict) else {}
         word = choice.get("finish_reason")
         reason = self.shape.finish(word)
         if reason is not absent and self._finish is None:
@@ -134,17 +118,28 @@ class ChatStreamReader(EventReader[OpenPart]):
             self._finish = Finish(reason, residue=self._kept(form=None if is_usual else word))
             self._word = str(word)
             self._end_parts()
+        if not rest and not more:
+            return []
+        return [{"index": 0, "delta": rest, **more, "finish_reason": None}]
 
-    def _message(self, delta: Object) -> None:
-        """Read more of the message."""
-        for key in REASONING:
-            if isinstance(delta.get(key), str) and delta[key]:
-                self._say("reasoning", delta[key], key)
-                break
-        self._content(delta.get("content"))
+    def _message(self, delta: Object) -> Object:
+        """Read more of the message; gives what no event says of it."""
+        rest = {
+            key: item for key, item in delta.items() if key not in DELTA and item not in NOTHING
+        }
+        thoughts = [key for key in REASONING if isinstance(delta.get(key), str) and delta[key]]
+        if thoughts:
+            self._say("reasoning", delta[thoughts[0]], thoughts[0])
+            rest |= {key: delta[key] for key in thoughts[1:]}
+        content = delta.get("content")
+        if isinstance(content, list):
+            unsaid = [part for part in content if not self._content(part)]
+            rest |= {"content": unsaid} if unsaid else {}
+        elif isinstance(content, str) and content:
+            self._say("text", content)
         if isinstance(delta.get("refusal"), str) and delta["refusal"]:
             self._say("refusal", delta["refusal"], "refusal")
-        self._is_blank = self._is_blank or delta.get("content") == ""
+        self._is_blank = self._is_blank or content == ""
         annotations, audio = delta.get("annotations"), delta.get("audio")
         if isinstance(annotations, list) and annotations:
             self._cite(annotations)
@@ -157,13 +152,12 @@ class ChatStreamReader(EventReader[OpenPart]):
         legacy = delta.get("function_call")
         if isinstance(legacy, dict):
             self._call({"id": f"{LEGACY}_0", "type": LEGACY, "function": legacy}, -1)
+        return rest
 
-    def _content(self, content: Any) -> None:
-        for words in filter(None, _texts(content)):
-            self._say("text", words)
-
-    def is_said(self, part: Any) -> bool:
-        """Whether events say what a part of the content says."""
+    def _content(self, part: Any) -> bool:
+        """Read a part of the content, which some servers send in parts; whether events say it."""
+        if is_text(part) and part["text"]:
+            self._say("text", part["text"])
         return is_text(part)
 
     def _say(self, kind: str, words: str, form: str | None = None) -> OpenPart:
@@ -278,7 +272,7 @@ class ChatStreamReader(EventReader[OpenPart]):
         if self._is_blank and not self._count:
             self._start_part(SPOKEN, "text")
             self._end_spoken()
-        around = self._around.residue(self._told, self._finish.reason, self._word)
+        around = self._around.residue(self._head, self._finish.reason, self._word)
         self._out.append(replace(self._finish, around=around))
 
 
@@ -292,35 +286,6 @@ def _says(choice: Any) -> bool:
     return isinstance(choice, dict) and isinstance(choice.get("delta"), dict)
 
 
-def _texts(content: Any) -> list[str]:
-    """The texts of a content, which some servers send in parts."""
-    if isinstance(content, list):
-        return [part["text"] for part in content if is_text(part)]
-    return [content] if isinstance(content, str) else []
-
-
 def is_text(part: Any) -> bool:
     """Whether a part of the content is text."""
     return isinstance(part, dict) and part.get("type") == "text" and type(part.get("text")) is str
-
-
-def _unsaid(choice: Object, told: Object, is_said: Callable[[Any], bool]) -> list[Object]:
-    """What no event says of the first choice and no chunk before ``told``, as a choice of its own."""
-    delta = choice.get("delta")
-    delta = delta if isinstance(delta, dict) else {}
-    rest = {key: item for key, item in delta.items() if key not in DELTA and item not in _NOTHING}
-    content = delta.get("content")
-    parts = content if isinstance(content, list) else ()
-    if not all(map(is_said, parts)):
-        rest["content"] = [part for part in parts if not is_said(part)]
-    if all(isinstance(delta.get(key), str) and delta[key] for key in REASONING):
-        rest[REASONING[1]] = delta[REASONING[1]]
-    around = {
-        key: item
-        for key, item in choice.items()
-        if key not in CHOICE and item is not None and told.get(key) != item
-    }
-    told.update(around)
-    if not rest and not around:
-        return []
-    return [{"index": 0, "delta": rest, **around, "finish_reason": None}]
