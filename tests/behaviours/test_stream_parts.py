@@ -11,6 +11,7 @@ from cannery.dialects import find_dialect
 from cannery.errors import DialectError
 from cannery.messages import Finish, FinishReason, PartEnd, PartStart, Start, fold
 from cannery.messages.events import Delta, Event
+from cannery.wire.sse import data_frame
 from tests.conformance.matrix import DIALECTS
 
 CALLING = tuple(name for name in DIALECTS if name != "ollama_generate")
@@ -120,3 +121,19 @@ def test_events_before_a_broken_frame_are_told_whatever_the_split(dialect: str, 
     assert isinstance(next(told), Start)
     with pytest.raises(DialectError, match=rf"^{dialect}: \$: expected a JSON object"):
         list(told)
+
+
+def test_a_reference_of_mistral_comes_back_once():
+    def chunk(delta: dict[str, object], finish: str | None = None) -> bytes:
+        choice = {"index": 0, "delta": delta, "finish_reason": finish}
+        return data_frame({"id": "a", "created": 1, "model": "m", "choices": [choice]})
+
+    reference = {"type": "reference", "reference_ids": [1]}
+    chunks = [
+        chunk({"role": "assistant", "content": [{"type": "text", "text": "So."}]}),
+        chunk({"content": [reference]}),
+        chunk({"content": ""}, "stop"),
+    ]
+    target = source = "mistral_chat"
+    written = b"".join(cannery.translate_stream(chunks, source=source, target=target))
+    assert written.count(b"reference_ids") == 1
