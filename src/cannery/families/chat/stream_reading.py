@@ -12,11 +12,12 @@ from typing import Any
 from msgspec.structs import replace
 
 from cannery.families.chat.answers import read_citation
+from cannery.families.chat.details import DETAILS, goes_on, pieces_of, read_details
 from cannery.families.chat.shape import Shape
 from cannery.families.chat.stream_around import DELTA, HEAD, NOTHING, REASONING, Around
 from cannery.families.chat.stream_calls import LEGACY, StreamedCall, StreamedCalls
 from cannery.messages.absence import absent
-from cannery.messages.content import Citation, new_audio
+from cannery.messages.content import Citation, Origin, ReasoningContentClass, new_audio
 from cannery.messages.events import Delta, Finish, Start, Unknown, UsageReport
 from cannery.messages.json_text import write_json
 from cannery.messages.payload import Location
@@ -25,6 +26,7 @@ from cannery.wire.answers import call_stem
 from cannery.wire.arguments import argument_text
 from cannery.wire.bodies import Object, is_named
 from cannery.wire.controls import integer, text
+from cannery.wire.residues import set_again
 from cannery.wire.sse import Frame
 from cannery.wire.stream_reading import SPOKEN, EventReader, OpenPart, left_of
 
@@ -48,6 +50,9 @@ class ChatStreamReader(EventReader[OpenPart]):
         # What was cited before any text.
         self._early: list[Any] = []
         self._audio: str | None = None
+        # How thoughts are told: as text, or only in details, of which one is under way.
+        self._thinks = ""
+        self._detailed: Object | None = None
         self._calls = StreamedCalls()
         self._call_count = 0
         self._call_stem = "call_"
@@ -108,8 +113,11 @@ class ChatStreamReader(EventReader[OpenPart]):
 
     def _choice(self, choice: Object) -> list[Object]:
         """Read more of the first choice; gives what no event says of it, as a choice of its own."""
-        more = self._around.take_choice(choice)
         delta = choice.get("delta")
+        details = self._take_details(delta) if isinstance(delta, dict) else []
+        more = self._around.take_choice(choice)
+        for item, held, left in details:
+            self._detail(item, held, left)
         rest = self._message(delta) if isinstance(delta, dict) else {}
         word = choice.get("finish_reason")
         reason = self.shape.finish(word)
@@ -129,6 +137,7 @@ class ChatStreamReader(EventReader[OpenPart]):
         }
         thoughts = [key for key in REASONING if isinstance(delta.get(key), str) and delta[key]]
         if thoughts:
+            self._thinks = "text"
             self._say("reasoning", delta[thoughts[0]], thoughts[0])
             rest |= {key: delta[key] for key in thoughts[1:]}
         content = delta.get("content")
@@ -153,6 +162,29 @@ class ChatStreamReader(EventReader[OpenPart]):
         if isinstance(legacy, dict):
             self._call({"id": f"{LEGACY}_0", "type": LEGACY, "function": legacy}, -1)
         return rest
+
+    def _take_details(self, delta: Object) -> list[tuple[Any, ReasoningContentClass, Any]]:
+        """Take the details of thoughts that are told only so: each item, its thought, and what else it says."""
+        items = delta.get(DETAILS)
+        has_text = any(delta.get(key) for key in REASONING)
+        if not isinstance(items, list) or has_text or self._thinks == "text":
+            return []
+        found = read_details(items, Origin(self.dialect, self._model))
+        if found:
+            del delta[DETAILS]
+            self._thinks = "details"
+        return [(item, *read) for item, read in zip(items, found, strict=False)]
+
+    def _detail(self, item: Any, held: ReasoningContentClass, left: Any) -> None:
+        """More of a thought, or another one."""
+        part = self._spoken("reasoning")
+        if part is None or not goes_on(item, self._detailed):
+            self._end_spoken()
+            residue = self._kept(set_again(left), form=DETAILS)
+            part = self._start_part(SPOKEN, "reasoning", residue=residue)
+        self._detailed = item
+        for channel, words in pieces_of(held):
+            self._add(part, words, channel)
 
     def _content(self, part: Any) -> bool:
         """Read a part of the content, which some servers send in parts; whether events say it."""

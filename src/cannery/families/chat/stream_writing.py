@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from cannery.families.chat.answers import write_citation, write_usage
+from cannery.families.chat.details import DETAILS, piece
 from cannery.families.chat.shape import Shape
 from cannery.families.chat.stream_calls import LEGACY
 from cannery.messages.absence import absent
@@ -161,6 +162,9 @@ class ChatStreamWriter(EventWriter[WrittenPart]):
 
     def _think(self, part: WrittenPart, event: Delta) -> bytes:
         field = self._own(part.start).form
+        if field == DETAILS:
+            item = self._recall(piece(event.channel, event.text), part.start)
+            return self._annotations() + self._chunk({DETAILS: [item]})
         if not (self._options.reasoning or field) or event.channel not in ("text", "summary"):
             return b""
         words = self._thought(part, event)
