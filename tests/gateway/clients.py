@@ -9,6 +9,7 @@ import base64
 import json
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 PIXEL = base64.b64decode(
@@ -670,7 +671,10 @@ class Bedrock(Chat):
         return [_said(text)]
 
     def chunks(self, model: str, messages: list[Any], **more: Any) -> list[Any]:
-        return list(self.client.converse_stream(modelId=model, messages=messages, **more)["stream"])
+        stream = self.client.converse_stream(modelId=model, messages=messages, **more)["stream"]
+        # One that raises keeps its connection open.
+        with closing(stream):
+            return list(stream)
 
     def tool(self, model: str) -> Any:
         messages = [_said("call get_weather")]
