@@ -237,6 +237,8 @@ INTERACTIONS: Cases = [
     ("result-orphan", put("input", 2, "call_id", value="z")),
     ("result-duplicate", add("input", 3, value=INTERACTION["input"][2])),
     ("call-unanswered", drop("input", 2)),
+    ("call-unanswered", put("input", value=INTERACTION["input"][1])),
+    ("result-orphan", put("input", value=INTERACTION["input"][2])),
     ("field-missing", put("input", 1, "name", value="a b")),
     ("field-missing", drop("input", 2, "call_id")),
     ("field-missing", put("input", 1, "arguments", value="{}")),

@@ -155,6 +155,7 @@ def _events(judged: Judged) -> Iterator[Event]:
 
 
 def _answer(judged: Judged, path: Path) -> str | None:
+    path = _listed(judged, path)
     call = at(judged.body, path)
     told = {"type": "function_result", "call_id": call.get("id"), "name": call.get("name")}
     place = _behind(judged, int(path[1]) + 1, ("function_call", "function_result"))
@@ -163,6 +164,7 @@ def _answer(judged: Judged, path: Path) -> str | None:
 
 
 def _say_result(judged: Judged, path: Path) -> str | None:
+    path = _listed(judged, path)
     step = at(judged.body, path)
     said = step.get("result")
     text = orphan_text(
@@ -172,6 +174,14 @@ def _say_result(judged: Judged, path: Path) -> str | None:
     judged.messages.insert(_behind(judged, int(path[1]), ("function_result",)), spoken)
     remove(judged.body, path)
     return "turned the result into what the user says"
+
+
+def _listed(judged: Judged, path: Path) -> Path:
+    """The path of a step in a list; an input that is one step alone becomes a list of one."""
+    if len(path) > 1:
+        return path
+    judged.body["input"] = [judged.body["input"]]
+    return ("input", 0)
 
 
 def _behind(judged: Judged, place: int, kinds: tuple[str, ...]) -> int:
