@@ -96,7 +96,9 @@ def responses(body: Body) -> Leaves:
     yield from _said("text", body.get("input"), "$.input")
     for index, item in enumerate(objects(body.get("input"))):
         path = f"$.input[{index}]"
-        kind = item.get("type") or ("message" if "role" in item else "item_reference")
+        kind = item.get("type")
+        if kind is None:
+            kind = "message" if "role" in item else "item_reference"
         yield from _ITEMS.get(str(kind), _other_item)(item, path)
 
 
