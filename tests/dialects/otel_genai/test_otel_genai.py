@@ -280,6 +280,13 @@ MESSAGES = st.builds(
 )
 
 
+def test_a_mark_of_answers_is_a_field_like_any_other_in_a_request():
+    parts = [{"type": "text", "content": "a"}, {"type": "text", "content": "b"}]
+    parts[1]["cannery.opens"] = True
+
+    home({INPUT: [{"role": "system", "parts": parts}, {"role": "user", "parts": parts}]})
+
+
 @given(messages=st.lists(MESSAGES, max_size=4), instructions=st.lists(PARTS, max_size=2))
 def test_any_messages_come_back(messages, instructions):
     request = home({INPUT: messages, INSTRUCTIONS: instructions, "x": 1})

@@ -138,7 +138,7 @@ class MessageReader(Reader):
         for index, item in enumerate(parts):
             where = (*path, "parts", index)
             part = self.object(item, where)
-            joined = _is_joined(part, index, is_joined)
+            joined = is_joined if index == 0 else not self._opens(part)
             self._part(part, role, where, envelope, words, joined=joined)
             envelope = None
 
@@ -149,6 +149,13 @@ class MessageReader(Reader):
         last = self.canisters[-1]
         is_split = isinstance(last, ResultCanisterClass) is not (role in _TOOL_ROLES)
         return SIDES[type(last)] == USER and is_split
+
+    def _opens(self, part: Object) -> bool:
+        """Whether a part of an answer begins a wire message; its mark is taken off."""
+        is_marked = self.is_answer and part.get("cannery.opens") is True
+        if is_marked:
+            del part["cannery.opens"]
+        return is_marked
 
     def _falls_to_neighbour(self, part: Any, role: str) -> bool:
         """Whether a call that opens a message would belong to the turn of the model before it."""
@@ -394,16 +401,6 @@ _PARTS: dict[str, _Read] = {
     "cannery.opaque": MessageReader._opaque,  # noqa: SLF001 - the same
     "cannery.data": MessageReader._data,  # noqa: SLF001 - the same
 }
-
-
-def _is_joined(part: Object, index: int, is_joined: bool) -> bool:  # noqa: FBT001 - of the message
-    """Whether a part belongs to the wire message of the one before it."""
-    if not index:
-        return is_joined
-    if part.get("cannery.opens") is True:
-        del part["cannery.opens"]
-        return False
-    return True
 
 
 def _spells(spelled: Any, text: str) -> bool:
