@@ -12,6 +12,7 @@ from cannery.messages.absence import Absential, absent
 from cannery.messages.canisters import (
     AnyCanister,
     AssistantCanisterClass,
+    DocumentCanisterClass,
     InvocationCanisterClass,
     ResultCanisterClass,
 )
@@ -98,6 +99,13 @@ def report_residue(value: Any, report: Report, place: Place, taken: str | None =
         return
     is_result, is_answer = kind is ResultCanisterClass, kind in _OF_MODELS
     lost = lost_residue(residue, is_result=is_result, is_answer=is_answer)
+    if kind is DocumentCanisterClass and residue.part:
+        # Clients name their documents, so that answers can cite them.
+        lost += [
+            ("FIELD_DROPPED", "the target has no ids of documents", path)
+            for path, held in dropped_keys(residue.part)
+            if path == ".id" and held and type(held) is str
+        ]
     report.lost += [
         (code, place, detail, within) for code, detail, within in lost if within != taken
     ]

@@ -237,3 +237,13 @@ def test_a_body_of_the_old_api_is_refused_with_the_way_out():
     body = {"model": "command-r", "message": "hi", "chat_history": []}
     with pytest.raises(cannery.DialectError, match="send them as 'messages' to /v2/chat"):
         cannery.normalize_request(body, COHERE)
+
+
+def test_the_id_of_a_document_is_told_where_it_is_lost():
+    body = {
+        "model": "command-a",
+        "messages": [{"role": "user", "content": "q"}],
+        "documents": [{"id": "annual-report", "data": {"text": "x"}}],
+    }
+    rendered = cannery.translate(body, source="cohere_chat", target="anthropic_messages")
+    assert "documents[0].id" in [loss.path for loss in rendered.losses]

@@ -225,3 +225,12 @@ def test_a_capital_type_of_a_pdf_does_not_cost_its_name():
     rendered = cannery.translate(body, source="gemini_interactions", target="bedrock_converse")
     (message,) = json.loads(rendered.body)["messages"]
     assert message["content"][1]["document"]["name"] == "document"
+
+
+@pytest.mark.parametrize(
+    "around", [{"outputs": None}, {"steps": None}, {"steps": None, "outputs": None}, {}]
+)
+def test_an_answer_without_steps_keeps_the_field_that_says_so(around: dict[str, None]):
+    body = {"id": "a", "status": "completed", **around}
+    same = {"source": NAME, "target": NAME, "kind": "response"}
+    assert json.loads(cannery.translate(body, **same).body) == body

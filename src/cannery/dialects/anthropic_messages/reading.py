@@ -63,6 +63,7 @@ from cannery.wire.bodies import (
     read_body,
     spelled_object,
 )
+from cannery.wire.call_ids import set_apart
 from cannery.wire.controls import take_listed
 from cannery.wire.media import SEARCH_RESULT
 from cannery.wire.places import Places
@@ -106,6 +107,8 @@ def _read_request(body: Object, places: Places) -> Request:
         refuse(("messages",), f"expected a list, got {kind_of(messages)}")
     for index, message in enumerate(messages):
         reader.message(message, ("messages", index))
+    if reader.made:
+        set_apart(reader.canisters, reader.made)
     return new_request(Conversation.trusted(reader.canisters), *settings, NAME)  # type: ignore[no-any-return]
 
 
@@ -240,6 +243,7 @@ class MessageReader(BlockReader):
             text, form = write_json(given), BARE
         if not identifier:
             identifier = f"call_{len(self.canisters)}"
+            self.made.append(len(self.canisters))
             patch["s"] = {**patch.get("s", {}), "id": ""}
         residue = None
         if patch or form:

@@ -62,6 +62,7 @@ from cannery.wire.bodies import (
     read_fields,
     spelled_text,
 )
+from cannery.wire.call_ids import set_apart
 from cannery.wire.controls import text
 from cannery.wire.places import Path, Places, path_text
 from cannery.wire.residues import nested, set_again
@@ -116,6 +117,8 @@ def _read_request(fields: Fields, places: Places) -> Request:
         fail(("system_instruction",), f"expected a string, got {kind_of(words)}")
     form = reader.input(given)
     settings = TABLE.read(body, places, tools, (form,) if form else ())
+    if reader.made:
+        set_apart(reader.canisters, reader.made)
     return new_request(Conversation.trusted(reader.canisters), *settings, NAME)  # type: ignore[no-any-return]
 
 
@@ -145,9 +148,11 @@ class StepReader:
         self._is_of_model = False
         # Whether the last canister is a content of a ``model_output``.
         self._is_output = False
+        # Positions of calls and results whose ids were made here.
+        self.made: list[int] = []
         self._called: set[str] = set()
-        # The names of the calls that no result has answered, by their ids.
-        self._waiting: dict[str, str] = {}
+        # The names of the calls that no result has answered, by their ids and whether these were made.
+        self._waiting: dict[tuple[str, bool], str] = {}
         # The word for where the step stands: in a turn or in the input itself.
         self._word = ""
 
@@ -351,17 +356,19 @@ class StepReader:
         dropped: list[str] = []
         left: Object = {}
         identifier, name = (_take(item, key) for key in ("id", "name"))
-        if type(identifier) is not str or not identifier:
+        is_made = type(identifier) is not str or not identifier
+        if is_made:
             if identifier is MISSING:
                 dropped.append("id")
             else:
                 left["id"] = identifier
             identifier = f"call_{len(self.canisters)}"
+            self.made.append(len(self.canisters))
         if not _expect(str, name, (*path, "name")):
             fail((*path, "name"), "must not be empty")
         words = self._arguments(item, left, dropped)
         self._called.add(identifier)
-        self._waiting[identifier] = name
+        self._waiting[identifier, is_made] = name
         signer = self._model if "signature" in item else None
         patch = nested({**left, **decoded(item)}, {}, dropped)
         residue = _kept(patch, None, _form(self._take_word()), signer)
@@ -387,13 +394,16 @@ class StepReader:
         dropped: list[str] = []
         given, name = step.pop("call_id", MISSING), step.get("name", MISSING)
         if type(given) is str and given:
-            identifier = given
+            call = (given, False)
         else:
             dropped += ["call_id"] if given is MISSING else []
             step |= {} if given is MISSING else {"call_id": given}
             fitting = (one for one, named in self._waiting.items() if name in (MISSING, named))
-            identifier = next(fitting, f"call_{len(self.canisters)}")
-        self._waiting.pop(identifier, None)
+            call = next(fitting, (f"call_{len(self.canisters)}", True))
+        self._waiting.pop(call, None)
+        identifier, is_made = call
+        if is_made:
+            self.made.append(len(self.canisters))
         if name is MISSING and identifier in self._called:
             dropped.append("name")
         error: Any = absent

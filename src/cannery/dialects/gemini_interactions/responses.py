@@ -79,8 +79,8 @@ def _read_response(fields: Fields, places: Places) -> Response:
     shape, key = None, "steps" if "steps" in fields or "outputs" not in fields else "outputs"
     given = split_steps(fields[key]) if key in fields else None
     if given is None:
-        shape = "null" if key in fields else "absent"
-        fields.pop(key, None)
+        shape = "null" if "steps" in fields else "absent"
+        fields.pop("steps", None)
     else:
         del fields[key]
         reader.answer(given, key)

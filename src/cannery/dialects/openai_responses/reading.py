@@ -51,6 +51,7 @@ from cannery.messages.requests import Request, new_request
 from cannery.messages.residue import Residue
 from cannery.roles.vocabularies import VOCABULARIES
 from cannery.wire.bodies import Object, is_named, kind_of, opened, read_listed
+from cannery.wire.call_ids import set_apart
 from cannery.wire.controls import take_listed
 from cannery.wire.markers import ERROR_PREFIX, read_error_flag
 from cannery.wire.media import data_url_patch, is_broken, read_url, sniff, split_data_url
@@ -101,6 +102,8 @@ def _read_request(fields: Object, places: Places) -> Request:
         reader.add(new_user(given, reader.when, False, _INPUT), ("input",))
     elif not form:
         reader.items(given, "input")
+    if reader.made:
+        set_apart(reader.canisters, reader.made)
     return new_request(Conversation.trusted(reader.canisters), *settings, NAME)  # type: ignore[no-any-return]
 
 
@@ -153,6 +156,11 @@ class ItemReader:
         self.model: str | None = model if type(model) is str else None
         self._is_answer = is_answer
         self.when = now()
+        # Positions of calls and results whose ids were made here.
+        self.made: list[int] = []
+        # Calls without a call_id: the kind, the id, and whether it was made. Results of the same kind without one
+        # answer them in this order.
+        self._unpaired: list[tuple[bool, str, bool]] = []
         self._reasoning_id: str | None = None
         # Whether the last item is the model's, and no target could send it as a turn of its own.
         self._is_lone = False
@@ -294,7 +302,7 @@ class ItemReader:
         joined = self._is_lone and self._follow()
         key = "input" if is_freeform else "arguments"
         name = _text(item, "name", path)
-        identifier, dropped = self._call_id(item)
+        identifier, dropped = self._call_id(item, is_custom=is_freeform)
         arguments, inner = item.get(key, _MISSING), None
         if type(arguments) is str:
             del item[key]
@@ -315,21 +323,33 @@ class ItemReader:
         )
         self.paths.append(path)
 
-    def _call_id(self, item: Object) -> tuple[str, list[str]]:
+    def _call_id(
+        self, item: Object, *, is_custom: bool, answers: bool = False
+    ) -> tuple[str, list[str]]:
         """Take the id that pairs calls and results; another one stands for it, where the item has none."""
         identifier = item.get("call_id")
         if type(identifier) is str and identifier:
             del item["call_id"]
             return identifier, []
-        known = item.get("id")
-        if type(known) is not str or not known:
+        known = item.get("id") or ""
+        is_made = type(known) is not str or not known
+        if is_made:
             known = f"call_{len(self.canisters)}"
+        if not answers:
+            self._unpaired.append((is_custom, known, is_made))
+        else:
+            call = next((each for each in self._unpaired if each[0] is is_custom), None)
+            if call is not None:
+                self._unpaired.remove(call)
+                _, known, is_made = call
+        if is_made:
+            self.made.append(len(self.canisters))
         return known, [] if "call_id" in item else ["call_id"]
 
     def result(self, item: Object, path: Path) -> None:
         is_custom = item.pop("type") == "custom_tool_call_output"
         self._end_turn()
-        identifier, dropped = self._call_id(item)
+        identifier, dropped = self._call_id(item, is_custom=is_custom, answers=True)
         output = item.get("output", _MISSING)
         held, word, cache, inner = "", "", None, None
         if type(output) is str:

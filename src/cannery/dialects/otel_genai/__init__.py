@@ -31,6 +31,7 @@ from cannery.dialects.otel_genai.writing import write_request
 from cannery.messages.conversation import Conversation
 from cannery.messages.requests import Request, new_request
 from cannery.wire.bodies import Fields, decode, read_fields
+from cannery.wire.call_ids import set_apart
 from cannery.wire.contract import Rules
 from cannery.wire.controls import flag, text
 from cannery.wire.places import Places
@@ -58,6 +59,8 @@ def _read_request(fields: Fields, places: Places) -> Request:
         places.tools.append((TOOLS, index))
     model, stream = take(left, MODEL, text), take(left, STREAM, flag)
     choice, controls = take_choice(left), take_controls(left)
+    if reader.made:
+        set_apart(reader.canisters, reader.made)
     conversation = Conversation.trusted(reader.canisters)
     source, residue = around(left, spelled)
     return new_request(conversation, model, tuple(tools), choice, controls, stream, residue, source)  # type: ignore[no-any-return]

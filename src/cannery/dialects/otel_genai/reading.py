@@ -94,6 +94,8 @@ class MessageReader(Reader):
         self.when = now()
         # Ids made for calls without one, which results without one answer in this order.
         self._waiting: list[str] = []
+        # Positions of calls and results that have such ids.
+        self.made: list[int] = []
         self._count = 0
 
     def instructions(self, listed: Any, key: str) -> None:
@@ -243,6 +245,7 @@ class MessageReader(Reader):
                 words.append("no_id")
             identifier = f"call_{self._count}"
             self._waiting.append(identifier)
+            self.made.append(len(self.canisters))
         text = _arguments(part.pop("arguments", absent), words)
         is_freeform = part.get("cannery.freeform") is True
         if is_freeform:
@@ -258,7 +261,10 @@ class MessageReader(Reader):
         else:
             if identifier is absent:
                 words.append("no_id")
-            identifier = self._waiting.pop(0) if self._waiting else ""
+            identifier = ""
+            if self._waiting:
+                identifier = self._waiting.pop(0)
+                self.made.append(len(self.canisters))
         held = self._answered(part)
         error = part.get("cannery.error", absent)
         if error is True or type(error) is str:

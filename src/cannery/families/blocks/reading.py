@@ -36,6 +36,8 @@ class BlockReader(Reader):
         self.when = now()
         self.canisters: list[AnyCanister] = []
         self.paths = places.canisters
+        # Positions of calls whose ids were made here.
+        self.made: list[int] = []
 
     def role(self, role: Any, path: Path) -> str:
         """The role of a message that is missing or not spelled as usual."""
