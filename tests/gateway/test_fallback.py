@@ -115,7 +115,7 @@ def test_what_the_caller_did_wrong_goes_to_no_other(backed: Running, upstream: U
 def test_when_all_fail_the_last_error_is_told(backed: Running, stream: bool) -> None:
     status, headers, said = ask(backed, CHAT, chat("last", ("user", "Hi"), stream=stream))
     assert (status, headers["x-cannery-upstream"]) == (500, "second")
-    assert said["error"]["message"] == "it broke"
+    assert said["error"]["message"] == "it broke: told 500"
 
 
 def test_a_conversation_stays_with_who_answered_it(backed: Running, upstream: Upstream) -> None:
