@@ -145,9 +145,14 @@ def test_a_gateway_that_is_killed_loses_nothing_and_doubles_nothing(gateways, ur
         listed = store.list()
         assert len([one for one in listed if one.parent is None]) == 6
         # A reply that the killed gateway kept and could not send is given again by another: a fork holds it.
-        again = [one.title for one in listed if one.parent is not None]
-        assert {*again} <= {"client 0 turn 0", "client 3 turn 0"}
+        again = [one for one in listed if one.parent is not None]
+        assert {one.title for one in again} <= {"client 0 turn 0", "client 3 turn 0"}
         assert len(again) <= 2
+        for one in again:
+            before = [each.text for each in store.get(one.parent).hydrate()]
+            assert [each.text for each in store.get(one.identifier).hydrate()][
+                : len(before)
+            ] == before
         for name, turns in kept.values():
             held = store.get(name).hydrate()
             assert [one.text for one in held] == turns
