@@ -274,9 +274,7 @@ class Entry:
 
     def _take_place(self, plan: Plan, response: Response) -> int:
         """Note where the answer goes; an answer that is there already, behind the same question, is not kept twice."""
-        known = None
-        if plan.kind == "fork" and plan.known >= self._asked.spoken:
-            known = self._known_reply(response)
+        known = self._known_reply(response) if self._is_known(plan) else None
         if known is not None and known.identifier == plan.parent:
             position = known.position
             self.plan = plan._replace(kind="repeat", known=known.known, position=position)
@@ -306,6 +304,10 @@ class Entry:
         if not is_recorded:
             raise refuse(503, "the exchange could not be recorded", code="not_recorded")
 
+    def _is_known(self, plan: Plan) -> bool:
+        """Whether all that was asked is kept, and something follows it."""
+        return plan.kind == "fork" and plan.known >= self._asked.spoken
+
     def history(self) -> list[AnyCanister]:
         """What was asked and what was said, as far as it was."""
         said = () if self.response is None or self.is_aborted else self.response.canisters
@@ -321,6 +323,11 @@ class Entry:
         if self.plan is not None and self.plan.kind != "known":
             self._ledger.retract(self.plan, self._replied or self._asked)
 
+    def forget(self) -> None:
+        """Let the store say where the history goes on, when it comes again: it was filed elsewhere than planned."""
+        self.retract()
+        self._ledger.forget(self._replied or self._asked)
+
     def account(self) -> None:
         """Keep what a call took that is no conversation."""
         self._take(self._call)
@@ -333,7 +340,7 @@ class Entry:
         self.is_aborted = True
         self._take(self._call)
         self._ledger.give_up(self.plan, self._claimed)
-        if self.plan.kind == "fork" and self.plan.known >= self._asked.spoken:
+        if self._is_known(self.plan):
             # It was asked before, and now nothing was said.
             self.plan = self.plan._replace(kind="repeat", known=len(self._asked.digests))
         self._recorder.put(self)

@@ -79,26 +79,23 @@ class Filer:
             return plan.identifier
         filing = self.filing(entry, plan)
         filed = self.store.file_many([filing])[0]
-        if isinstance(filed, Filed):
-            return filed.identifier
-        if not isinstance(filed, ConflictError | ConversationNotFoundError):
-            raise filed
-        if self._is_made(entry, plan):
-            return plan.identifier
-        is_free = self.store.raw_metadata(plan.identifier) is None
-        again = msgspec.structs.replace(
-            filing,
-            match=msgspec.UNSET,
-            is_exact=False,
-            is_claimed=False,
-            # What is filed on its own now has the id that callers know.
-            identifier=plan.identifier if is_free else None,
-        )
-        filed = self.store.file_many([again])[0]
+        if isinstance(filed, ConflictError | ConversationNotFoundError):
+            if self._is_made(entry, plan):
+                return plan.identifier
+            is_free = self.store.raw_metadata(plan.identifier) is None
+            filing = msgspec.structs.replace(
+                filing,
+                match=msgspec.UNSET,
+                is_exact=False,
+                is_claimed=False,
+                # What is filed on its own now has the id that callers know.
+                identifier=plan.identifier if is_free else None,
+            )
+            filed = self.store.file_many([filing])[0]
         if isinstance(filed, CanneryError):
             raise filed
-        if is_free and filed.identifier != plan.identifier:
-            self._keep_promise(again, plan.identifier)
+        if filing.identifier not in {None, filed.identifier}:
+            self._keep_promise(filing, plan.identifier)
             self._move(plan.identifier, filed.identifier)
         return filed.identifier
 
@@ -133,6 +130,7 @@ class Filer:
             match = Match(plan.known, str(plan.parent), plan.position, plan.position + 1)
         is_guess = entry.is_guess and plan.kind == "new"
         is_guess = is_guess or (plan.kind == "append" and plan.identifier in self._moved)
+        is_guess = is_guess or _may_be_held(entry, plan)
         history = Conversation.trusted(entry.history())
         return Filing(
             history,
@@ -291,9 +289,16 @@ def _is_first(entry: Entry, plan: Plan) -> bool:
     return is_new and entry.named is None and not entry.identity.is_side
 
 
+def _may_be_held(entry: Entry, plan: Plan | None) -> bool:
+    """Whether another gateway may have kept, where a fork is planned, what this exchange says: the store decides."""
+    is_fork = plan is not None and plan.kind == "fork"
+    return is_fork and entry.named is None and not entry.identity.is_side
+
+
 def _needs_more(entry: Entry) -> bool:
-    """Whether what an exchange belongs to may be filed in the same batch."""
-    return bool(entry.identity.parent or entry.identity.quoted) or entry.is_guess
+    """Whether what an exchange belongs to may be filed in the same batch, or elsewhere than planned."""
+    is_linked = bool(entry.identity.parent or entry.identity.quoted)
+    return is_linked or entry.is_guess or _may_be_held(entry, entry.plan)
 
 
 def _turn(entry: Entry, plan: Plan) -> Turn:

@@ -159,7 +159,7 @@ class Ledger:
         self._move_behind(asked, identifier, position)
         self._ends[identifier] = position + is_held
         if len(spots) > self._most or len(self._ends) > self._most:
-            self._forget()
+            self._forget_oldest()
         return position
 
     def _move_behind(self, asked: Asked, identifier: str, end: int) -> None:
@@ -177,7 +177,7 @@ class Ledger:
     def learn(self, space: bytes, digest: Digest, spot: Spot, end: int) -> None:
         """Note what the store knows."""
         self._spots[space + digest] = spot
-        self._ends.setdefault(spot.identifier, end)
+        self._ends[spot.identifier] = max(end, self._ends.get(spot.identifier, 0))
 
     def give_up(self, plan: Plan, position: int) -> None:
         """Let others go on from a position whose answer will not come."""
@@ -196,7 +196,14 @@ class Ledger:
         else:
             self._ends.pop(plan.identifier, None)
 
-    def _forget(self) -> None:
+    def forget(self, asked: Asked) -> None:
+        """Forget where a history lies."""
+        for digest in asked.digests:
+            if digest is not None:
+                self._spots.pop(asked.space + digest, None)
+                self._spots.pop(ANYWHERE + digest, None)
+
+    def _forget_oldest(self) -> None:
         """Forget the oldest, many at once: each search for the first of a table passes by all that were deleted."""
         for table in (self._spots, self._ends):
             if len(table) > self._most:

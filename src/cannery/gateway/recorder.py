@@ -384,8 +384,9 @@ class Recorder:
                 if left:
                     self._pending[entry.plan.identifier] = left
             is_moved = entry.plan is not None and entry.filed not in {None, entry.plan.identifier}
-            if outcome == "failed" or is_moved:
-                # What comes next is looked up in the store.
+            if is_moved:
+                entry.forget()
+            elif outcome == "failed":
                 entry.retract()
         self._note_problem(problem)
 
