@@ -221,6 +221,22 @@ class Responses(Chat):
         return {"text": answer.output_text}
 
 
+class AzureChat(Chat):
+    """openai, a deployment of Azure."""
+
+    def __init__(self, url: str) -> None:
+        import openai
+
+        self.errors, self.breaks = openai.APIStatusError, openai.APIError
+        self.client = openai.AzureOpenAI(
+            azure_endpoint=url, api_key=KEY, api_version="2024-10-21", max_retries=0
+        )
+
+
+class AzureResponses(AzureChat, Responses):
+    """openai, the Responses API of Azure."""
+
+
 class Messages(Chat):
     """anthropic."""
 
@@ -282,6 +298,38 @@ class Messages(Chat):
         parts = [{"type": "text", "text": "What is this?"}, {"type": "image", "source": source}]
         answer = self.create(model, [{"role": "user", "content": parts}])
         return {"text": answer.content[0].text}
+
+
+class BedrockMessages(Messages):
+    """anthropic, Claude by InvokeModel, signed."""
+
+    def __init__(self, url: str) -> None:
+        import anthropic
+
+        self.errors = self.breaks = anthropic.APIStatusError
+        self.client = anthropic.AnthropicBedrock(
+            base_url=url,
+            aws_region="us-east-1",
+            aws_access_key="any",
+            aws_secret_key=KEY,
+            max_retries=0,
+        )
+
+
+class VertexMessages(Messages):
+    """anthropic, Claude on Vertex AI."""
+
+    def __init__(self, url: str) -> None:
+        import anthropic
+
+        self.errors = self.breaks = anthropic.APIStatusError
+        self.client = anthropic.AnthropicVertex(
+            base_url=f"{url}/v1",
+            region="us-east5",
+            project_id="p",
+            access_token=KEY,
+            max_retries=0,
+        )
 
 
 class Gemini(Chat):
@@ -359,6 +407,26 @@ class Gemini(Chat):
         retry = error.response.headers.get("retry-after")
         found = {"status": error.code, "message": error.message, "retry": retry}
         return {**found, "kind": error.status}
+
+
+class VertexGemini(Gemini):
+    """google-genai, Vertex AI."""
+
+    def __init__(self, url: str) -> None:
+        from google import genai
+        from google.genai import errors, types
+        from google.oauth2.credentials import Credentials
+
+        self.errors = self.breaks = errors.APIError
+        self.types = types
+        options = types.HttpOptions(base_url=url)
+        self.client = genai.Client(
+            vertexai=True,
+            project="p",
+            location="us-central1",
+            credentials=Credentials(KEY),
+            http_options=options,
+        )
 
 
 class Interactions(Chat):
@@ -734,9 +802,14 @@ def _said(text: str) -> dict[str, Any]:
 
 CLIENTS: dict[str, type[Chat]] = {
     "chat": Chat,
+    "chat_azure": AzureChat,
     "responses": Responses,
+    "responses_azure": AzureResponses,
     "messages": Messages,
+    "messages_bedrock": BedrockMessages,
+    "messages_vertex": VertexMessages,
     "gemini": Gemini,
+    "gemini_vertex": VertexGemini,
     "interactions": Interactions,
     "mistral": Mistral,
     "cohere": Cohere,

@@ -124,7 +124,12 @@ def test_what_cannot_be_counted_or_invoked_is_refused_in_the_words_of_aws(gatewa
     with pytest.raises(
         botocore.exceptions.ClientError, match="there is nothing at POST"
     ) as refused:
-        made.invoke_model(modelId="echo", body=b"{}")
+        made.apply_guardrail(
+            guardrailIdentifier="g",
+            guardrailVersion="1",
+            source="INPUT",
+            content=[{"text": {"text": "Hi"}}],
+        )
     assert refused.value.response["ResponseMetadata"]["HTTPStatusCode"] == 404
 
 

@@ -69,7 +69,8 @@ def expected(scenario: str, model: str, said: Any, client: str = "") -> None:
             assert said["status"] == status
             assert f"told {status}" in said["message"]
             assert said.get("retry", RETRY_AFTER) == RETRY_AFTER
-            kinds = zip(KINDS.get(client, ()), STATUSES, strict=False)
+            api = client.partition("_")[0]
+            kinds = zip(KINDS.get(api, ()), STATUSES, strict=False)
             assert said.get("kind") in (None, *(kind for kind, code in kinds if code == status))
         case "broken":
             assert said

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 import re
 import threading
@@ -13,19 +14,29 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import anthropic
+import boto3
 import botocore.auth
+import botocore.exceptions
 import httpx
+import openai
 import pytest
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cannery.dialects import find_dialect
+from cannery.errors import ConfigurationError
+from cannery.families.bedrock.chunks import AWS_CHUNKS
 from cannery.gateway import echo
+from cannery.gateway.settings import parse_settings
 from cannery.translation import nativize_response, normalize_request
 from cannery.wire.contract import StreamOptions
 from cannery.wire.framing import AWS_EVENT_STREAM
+from cannery.wire.sse import FrameReader
 
-from .running import Running
+from .running import Running, wait_for
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "variants.md"
 ROWS: list[dict[str, Any]] = [
@@ -83,11 +94,17 @@ CASES: dict[str, tuple[str, tuple[str, str], tuple[str, str], dict[str, Any]]] =
         ("authorization", "Bearer test-VERTEX_TOKEN"),
         {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]},
     ),
+    "vertex-open": (
+        "deepseek-ai/deepseek-v3",
+        (f"{VERTEX}/us-central1/endpoints/openapi/chat/completions",) * 2,
+        ("authorization", "Bearer test-VERTEX_TOKEN"),
+        {"model": "deepseek-ai/deepseek-v3"},
+    ),
     "azure": (
         "gpt-5-mini",
         ("/openai/deployments/my-deployment/chat/completions?api-version=2024-10-21",) * 2,
         ("api-key", "test-AZURE_OPENAI_API_KEY"),
-        {"messages": [{"role": "user", "content": "Hi"}]},
+        {"messages": [{"role": "user", "content": "Hi"}], "model": None},
     ),
     "azure-v1": (
         "gpt-5",
@@ -130,6 +147,7 @@ class Server:
     def __init__(self) -> None:
         self.row: dict[str, Any] = {}
         self.answer: Any = None
+        self.status = 200
         self.seen: list[tuple[str, dict[str, str], bytes]] = []
         outer = self
 
@@ -144,7 +162,7 @@ class Server:
                 headers = {name.lower(): value for name, value in self.headers.items()}
                 outer.seen.append((self.path, headers, body))
                 kind, told = outer.reply(self.path, body)
-                self.send_response(200)
+                self.send_response(outer.status)
                 self.send_header("content-type", kind)
                 self.send_header("content-length", str(len(told)))
                 self.end_headers()
@@ -171,7 +189,7 @@ class Server:
             return "application/json", nativize_response(response, name).body
         writer = dialect.stream_writer(StreamOptions(include_usage=True))
         events = [*map(writer.write, echo.events(response)), writer.close()]
-        if self.row.get("streams") == "aws_chunks":
+        if path.endswith("/invoke-with-response-stream"):
             return AWS_EVENT_STREAM.media_type, b"".join(map(_packed, events))
         return dialect.service.streams.framing.media_type, b"".join(events)
 
@@ -261,7 +279,7 @@ def test_every_row_of_the_page_is_tested() -> None:
 
 
 def test_an_exception_in_chunks_reaches_the_caller(gateway: Running, server: Server) -> None:
-    server.row, server.answer = next(row for row in ROWS if row.get("streams")), None
+    server.row = next(row for row in ROWS if row["name"] == "bedrock-claude")
     told = AWS_EVENT_STREAM.write("throttlingException", {"message": "too many tokens"})
     reply = server.reply
     server.reply = lambda path, body: (AWS_EVENT_STREAM.media_type, told)  # type: ignore[method-assign]
@@ -299,3 +317,229 @@ def test_thoughts_of_openrouter_are_told_and_go_back(gateway: Running, server: S
     server.seen.clear()
     httpx.post(f"{gateway.url}/v1/chat/completions", json=again, timeout=30)
     assert json.loads(server.seen[0][2])["messages"][1]["reasoning_details"] == details
+
+
+def test_an_error_of_bedrock_is_told_in_the_words_of_the_caller(
+    gateway: Running, server: Server
+) -> None:
+    server.answer, server.status = {"message": "too many requests"}, 429
+    body = {"model": CASES["bedrock-claude"][0], "max_tokens": 9}
+    body |= {"messages": [{"role": "user", "content": "Hi"}]}
+    try:
+        told = httpx.post(f"{gateway.url}/v1/messages", json=body, timeout=30)
+    finally:
+        server.answer, server.status = None, 200
+    assert told.status_code == 429
+    assert told.json()["error"] == {"type": "rate_limit_error", "message": "too many requests"}
+
+
+def test_betas_of_a_header_go_into_the_body_for_bedrock(gateway: Running, server: Server) -> None:
+    server.row = next(row for row in ROWS if row["name"] == "bedrock-claude")
+    server.seen.clear()
+    body = {"model": CASES["bedrock-claude"][0], "max_tokens": 9}
+    body |= {"messages": [{"role": "user", "content": "Hi"}]}
+    headers = {"anthropic-beta": "one-1,two-2", "anthropic-version": "2023-06-01"}
+    told = httpx.post(f"{gateway.url}/v1/messages", json=body, headers=headers, timeout=30)
+    assert told.status_code == 200
+    ((_, sent, raw),) = server.seen
+    assert json.loads(raw)["anthropic_beta"] == ["one-1", "two-2"]
+    assert json.loads(raw)["anthropic_version"] == "bedrock-2023-05-31"
+    assert not {"anthropic-beta", "anthropic-version"} & set(sent)
+
+
+def test_a_variant_that_a_dialect_does_not_have_is_refused_at_the_start() -> None:
+    row = 'name = "a"\nurl = "http://127.0.0.1:1"\ndialect = "cohere_chat"\nvariant = "vertex"\n'
+    with pytest.raises(ConfigurationError, match="cohere_chat has no variant 'vertex'"):
+        parse_settings(f"[[upstreams]]\n{row}", "x.toml")
+
+
+# --- clients of these services -----------------------------------------------------------------
+
+CLAUDE = "us.anthropic.claude-sonnet-4-5-20250929-v1:0"
+ARN = "arn:aws:bedrock:us-east-1:123456789012:inference-profile/us.x-1:0"
+SECRET = "made-up-secret"
+HI: Any = [{"role": "user", "content": "Hi"}]
+
+
+@pytest.fixture(scope="module")
+def locked(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A gateway with keys that records, before the server as first-party Messages and as InvokeModel."""
+    folder = tmp_path_factory.mktemp("locked")
+    (folder / "keys").write_text(f"alice: {SECRET}\n")
+    text = f"""
+[keys]
+file = "{folder / "keys"}"
+
+[[upstreams]]
+name = "first"
+url = "{server.url}"
+dialect = "anthropic_messages"
+key_variable = "PROVIDER_KEY"
+models = ["claude-*"]
+
+[[upstreams]]
+name = "again"
+url = "{server.url}"
+dialect = "anthropic_messages"
+variant = "bedrock"
+key_variable = "PROVIDER_KEY"
+models = ["us.anthropic.*"]
+"""
+    running = Running(folder, text, environment={"PROVIDER_KEY": "of-the-provider"})
+    yield running
+    assert running.stop() == 0
+
+
+def signed(url: str, **given: Any) -> Any:
+    keys = {"aws_access_key": "alice", "aws_secret_key": SECRET, **given}
+    return anthropic.AnthropicBedrock(base_url=url, aws_region="eu-west-1", max_retries=0, **keys)
+
+
+@pytest.mark.parametrize("prefix", ["", "/bedrock", "/anthropic"])
+@pytest.mark.parametrize("model", ["echo", CLAUDE.replace("us.anthropic", "echo-x"), "echo-x;y"])
+def test_a_signed_call_of_claude_on_bedrock_opens_the_gateway(
+    locked: Running, prefix: str, model: str
+) -> None:
+    answer = signed(locked.url + prefix).messages.create(model=model, max_tokens=9, messages=HI)
+    assert answer.content[0].text == "echo: Hi"
+
+
+@pytest.mark.parametrize(
+    "given", [{"aws_secret_key": "wrong"}, {"aws_access_key": "bob"}], ids=["secret", "name"]
+)
+def test_a_wrong_signature_of_claude_on_bedrock_is_refused(
+    locked: Running, given: dict[str, str]
+) -> None:
+    with pytest.raises(anthropic.AuthenticationError, match="signature"):
+        signed(locked.url, **given).messages.create(model="echo", max_tokens=9, messages=HI)
+
+
+def test_a_token_opens_the_gateway_for_vertex(locked: Running) -> None:
+    made = anthropic.AnthropicVertex(
+        base_url=f"{locked.url}/v1", region="r", project_id="p", access_token=SECRET, max_retries=0
+    )
+    told = made.messages.create(model="echo", max_tokens=9, messages=HI)
+    assert told.content[0].text == "echo: Hi"
+    assert made.messages.count_tokens(model="echo", messages=HI).input_tokens > 0
+    with pytest.raises(anthropic.AuthenticationError):
+        made.copy(access_token="wrong").messages.create(model="echo", max_tokens=9, messages=HI)
+
+
+def test_a_key_of_azure_opens_the_gateway(locked: Running) -> None:
+    made = openai.AzureOpenAI(
+        azure_endpoint=locked.url, api_key=SECRET, api_version="2024-10-21", max_retries=0
+    )
+    told = made.chat.completions.create(model="echo", messages=HI)
+    assert told.choices[0].message.content == "echo: Hi"
+    with pytest.raises(openai.AuthenticationError):
+        made.copy(api_key="wrong").chat.completions.create(model="echo", messages=HI)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("model", ["claude-x", CLAUDE])
+def test_claude_on_bedrock_passes_to_messages_and_to_bedrock_and_is_recorded(
+    locked: Running, server: Server, model: str, stream: bool
+) -> None:
+    server.row, server.answer = {"dialect": "anthropic_messages"}, None
+    server.seen.clear()
+    before = locked.recorded()
+    made = signed(locked.url).beta.messages
+    asked: Any = {"model": model, "max_tokens": 9, "messages": HI, "betas": ["one-1"]}
+    if stream:
+        with made.stream(**asked) as events:
+            text = "".join(events.text_stream)
+    else:
+        text = made.create(**asked).content[0].text
+    assert text == "echo: Hi"
+    ((path, headers, body),) = server.seen
+    sent = json.loads(body)
+    if model == CLAUDE:
+        assert path.startswith(f"/model/{model}/invoke")
+        assert sent["anthropic_beta"] == ["one-1"]
+        assert sent["anthropic_version"] == "bedrock-2023-05-31"
+        assert not {"model", "stream"} & set(sent)
+        assert headers["authorization"] == "Bearer of-the-provider"
+    else:
+        assert path == "/v1/messages"
+        assert headers["anthropic-beta"] == "one-1"
+        assert headers["x-api-key"] == "of-the-provider"
+        assert sent["model"] == model
+        assert bool(sent.get("stream")) is stream
+        assert not {"anthropic_version", "anthropic_beta"} & set(sent)
+    assert SECRET not in str((path, headers, body))
+    wait_for(lambda: locked.recorded() > before, "it was not recorded")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/model/..%2F..%2Fadmin/invoke",
+        "/model/us.anthropic.%2F..%2F..%2Fadmin/invoke",
+        "/v1/projects/p/locations/l/publishers/anthropic/models/..%2F..%2Fx:rawPredict",
+        "/v1/projects/p/locations/l/publishers/google/models/gemini%2F..%2Fx:generateContent",
+        "/openai/deployments/gpt-5%2F..%2Fx/chat/completions",
+    ],
+)
+def test_a_path_that_leads_elsewhere_is_refused(locked: Running, server: Server, path: str) -> None:
+    server.seen.clear()
+    body = {"anthropic_version": "x", "max_tokens": 9, "messages": HI, "contents": "Hi"}
+    headers = {"authorization": f"Bearer {SECRET}"}
+    told = httpx.post(locked.url + path, json=body, headers=headers, timeout=30)
+    assert told.status_code == 404, told.text
+    assert server.seen == []
+
+
+@pytest.mark.parametrize("value", [None, 7])
+def test_a_body_of_another_model_than_claude_is_refused_in_the_words_of_aws(
+    gateway: Running, value: Any
+) -> None:
+    made = boto3.client(
+        "bedrock-runtime",
+        endpoint_url=gateway.url,
+        region_name="us-east-1",
+        aws_access_key_id="any",
+        aws_secret_access_key="key",
+    )
+    body: dict[str, Any] = {"inputText": "Hi"} | ({} if value is None else {"anthropic_version": 7})
+    with pytest.raises(
+        botocore.exceptions.ClientError, match="anthropic_version: is required"
+    ) as refused:
+        made.invoke_model(modelId=ARN, body=json.dumps(body).encode())
+    assert refused.value.response["Error"]["Code"] == "ValidationException"
+
+
+def test_boto3_invokes_claude(gateway: Running, server: Server) -> None:
+    server.row, server.answer = {"dialect": "openai_chat"}, None
+    made = boto3.client(
+        "bedrock-runtime",
+        endpoint_url=gateway.url,
+        region_name="us-east-1",
+        aws_access_key_id="any",
+        aws_secret_access_key="key",
+    )
+    asked = {"anthropic_version": "bedrock-2023-05-31", "max_tokens": 9, "messages": HI}
+    body = json.dumps(asked).encode()
+    told = made.invoke_model(modelId="llama-3", body=body)
+    assert json.loads(told["body"].read())["content"] == [{"type": "text", "text": "echo: Hi"}]
+    events = made.invoke_model_with_response_stream(modelId="llama-3", body=body)["body"]
+    said = [json.loads(event["chunk"]["bytes"]) for event in events]
+    assert [said[0]["type"], said[-1]["type"]] == ["message_start", "message_stop"]
+    deltas = [event["delta"] for event in said if event["type"] == "content_block_delta"]
+    assert "".join(delta["text"] for delta in deltas) == "echo: Hi"
+
+
+@given(st.binary(max_size=400), st.lists(st.integers(0, 400), max_size=6))
+def test_packed_events_are_the_same_in_any_split(noise: bytes, cuts: list[int]) -> None:
+    """Events go into chunks and come out of them, whatever they say and however the bytes are cut."""
+    text = noise.decode("utf-8", "replace")
+    events = [{"type": "a", "text": text}, {"type": "ping"}, {"type": "b"}]
+    framing = find_dialect("anthropic_messages").service.streams.framing
+    data = b"".join(framing.write(str(event["type"]), event) for event in events)
+    edges = sorted({0, len(data), *(cut for cut in cuts if cut < len(data))})
+    frames = FrameReader()
+    parts = [data[start:end] for start, end in itertools.pairwise(edges)]
+    packed = b"".join(AWS_CHUNKS.pack(frame) for part in parts for frame in frames.feed(part))
+    reader = AWS_EVENT_STREAM.reader()
+    halves = (packed[: len(packed) // 2], packed[len(packed) // 2 :])
+    found = [AWS_CHUNKS.unpack(frame) for half in halves for frame in reader.feed(half)]
+    assert found == [event for event in events if event["type"] != "ping"]

@@ -176,7 +176,7 @@ class Asking:
             url = f"{url}{'&' if '?' in url else '?'}{query}" if query else url
         if holds_secret(call, url) or holds_secret(call, call.model or ""):
             raise refuse(400, "a key of the gateway cannot name a model", code="invalid_model")
-        body = upstream.body(body)
+        body = upstream.body(target, kind, body, headers)
         if upstream.signer is not None:
             headers = upstream.signer.sign("POST", url, headers, body)
         if body is not call.body:

@@ -10,16 +10,18 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from cannery.gateway.arrays import ListTransport
+from cannery.gateway.envelopes import PackedTransport
 from cannery.gateway.identifiers import new_request_id
 from cannery.gateway.refusals import JSON, Header
 from cannery.gateway.rsgi import HTTPProtocol, Scope, Transport
 from cannery.messages import Response, Usage
-from cannery.wire.contract import Dialect
+from cannery.wire.framing import Packing
 from cannery.wire.losses import Loss, Repair, real_losses
 
 if TYPE_CHECKING:
     from cannery.gateway.keys import Key
     from cannery.gateway.prices import Cost
+    from cannery.gateway.routing import Match, NoMatch
     from cannery.gateway.upstreams import Choice
 
 _LONGEST_ID = 128
@@ -39,6 +41,7 @@ class Call:
         "conversation",
         "cost",
         "dialect",
+        "endpoint",
         "failed_upstreams",
         "fingerprint",
         "first_byte",
@@ -67,12 +70,18 @@ class Call:
         "upstream_id",
         "upstream_model",
         "usage",
+        "variant",
     )
 
-    def __init__(self, scope: Scope, proto: HTTPProtocol, dialect: Dialect, kind: str) -> None:
+    def __init__(
+        self, scope: Scope, proto: HTTPProtocol, match: Match | NoMatch, kind: str
+    ) -> None:
         self.scope = scope
         self.proto = proto
-        self.dialect = dialect
+        self.dialect = match.dialect
+        self.variant = match.variant
+        # The dialect with the headers and errors of the service that the caller speaks to.
+        self.endpoint = match.endpoint
         self.kind = kind
         self.header = scope.headers.get
         self.query = scope.query_string
@@ -125,8 +134,8 @@ class Call:
             ("x-cannery-request-id", self.request_id),
             ("x-cannery-upstream", self.upstream),
         ]
-        if self.dialect.service.headers.request_id is not None:
-            headers.append((self.dialect.service.headers.request_id, identifier))
+        if self.endpoint.service.headers.request_id is not None:
+            headers.append((self.endpoint.service.headers.request_id, identifier))
         if self.conversation is not None:
             headers.append(("x-cannery-conversation", self.conversation))
         lost = real_losses(self.losses)
@@ -150,6 +159,8 @@ class Call:
         self.status = status
         self.first_byte = perf_counter()
         transport = self.proto.response_stream(status, headers)
+        if self.packing is not None:
+            return PackedTransport(transport, self.packing)
         return ListTransport(transport) if self.wants_list else transport
 
     async def end(self, transport: Transport) -> None:
@@ -174,8 +185,15 @@ class Call:
         return self.kind == "stream" and bool(query) and query not in self.query
 
     @property
+    def packing(self) -> Packing | None:
+        """How the events of its streamed answer are packed, if they are."""
+        return None if self.variant is None else self.variant.packing
+
+    @property
     def stream_type(self) -> str:
         """The media type of its streamed answer."""
+        if self.packing is not None:
+            return self.packing.framing.media_type
         return JSON if self.wants_list else self.dialect.service.streams.framing.media_type
 
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Iterator
 from importlib.metadata import version
 from typing import Any
 
+from msgspec.structs import replace
+
 from cannery.gateway.routing import RESPONSES, Router, vendor_of
+from cannery.wire.contract import Dialect, Route
 
 _WORDS = {
     "generate": "A reply of a model.",
@@ -51,11 +55,10 @@ _HEADERS = {
 def openapi(router: Router) -> dict[str, Any]:
     """The OpenAPI 3.1 document."""
     paths: dict[str, Any] = {}
-    for dialect in router.dialects:
-        for route in dialect.routes:
-            for path in (route.path, f"/{vendor_of(dialect)}{route.path}"):
-                operations = paths.setdefault(path, {})
-                operations.setdefault(route.method.lower(), _operation(dialect.name, route))
+    for dialect, prefix, route in _endpoints(router):
+        for path in (route.path, prefix + route.path):
+            operations = paths.setdefault(path, {})
+            operations.setdefault(route.method.lower(), _operation(dialect.name, route))
     for path, methods in _CONVERSATIONS.items():
         paths[path] = paths[f"/openai{path}"] = {
             method: _described(words, RESPONSES, path, has_body=method == "post")
@@ -65,6 +68,17 @@ def openapi(router: Router) -> dict[str, Any]:
         paths[path] = {"get": {"summary": words, "tags": ["operations"], "responses": _OK}}
     info = {"title": "Cannery gateway", "version": version("cannery")}
     return {"openapi": "3.1.0", "info": info, "paths": dict(sorted(paths.items()))}
+
+
+def _endpoints(router: Router) -> Iterator[tuple[Dialect, str, Route]]:
+    """Every endpoint with its dialect and the prefix where it is too."""
+    for dialect in router.dialects:
+        for route in dialect.routes:
+            yield dialect, f"/{vendor_of(dialect)}", route
+        for variant in dialect.variants:
+            for route in variant.routes:
+                whole = replace(route, path=variant.base + route.path)
+                yield dialect, f"/{variant.name}", whole
 
 
 _OK = {"200": {"description": "The answer."}}
@@ -103,13 +117,9 @@ code{font-size:.9em}@media(prefers-color-scheme:dark){body{background:#111;color
 def docs_page(router: Router) -> bytes:
     """A page for people; it needs no script and loads nothing."""
     rows = []
-    for dialect in router.dialects:
-        prefix = f"/{vendor_of(dialect)}"
-        for route in dialect.routes:
-            words = _WORDS.get(route.kind, route.kind)
-            rows.append(
-                (dialect.name, f"{route.method} {route.path}", f"{prefix}{route.path}", words)
-            )
+    for dialect, prefix, route in _endpoints(router):
+        words = _WORDS.get(route.kind, route.kind)
+        rows.append((dialect.name, f"{route.method} {route.path}", f"{prefix}{route.path}", words))
     rows += [
         (RESPONSES, f"{method.upper()} {path}", f"/openai{path}", words)
         for path, methods in _CONVERSATIONS.items()

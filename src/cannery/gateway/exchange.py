@@ -17,8 +17,8 @@ from cannery.errors import CanneryError, DialectError
 from cannery.gateway import echo
 from cannery.gateway.asking import Asked, Asking
 from cannery.gateway.calls import Call
-from cannery.gateway.chunks import AWS_CHUNKS, Unpacked
 from cannery.gateway.entries import Entry
+from cannery.gateway.envelopes import Unpacked
 from cannery.gateway.fallback import Stickiness, UpstreamRefusalError, is_transient
 from cannery.gateway.forwarding import to_caller
 from cannery.gateway.hearing import Relay, Translation
@@ -238,9 +238,9 @@ class Exchanges:
                 await self._say_whole_as_stream(call, response, asked)
                 return
             voice = _voice(call, asked)
-            heard = (
-                Unpacked(opened, asked.dialect) if upstream.row.streams == AWS_CHUNKS else opened
-            )
+            variant = upstream.variant(asked.dialect)
+            packing = None if variant is None else variant.packing
+            heard = opened if packing is None else Unpacked(opened, asked.dialect, packing)
             await self._forward(call, heard, voice, entry)
 
     async def _finish_stream(self, call: Call, folder: Folder, entry: Entry | None) -> None:
@@ -396,13 +396,16 @@ class Exchanges:
             return NoAnswerError(
                 call.upstream, f"answered with status {status}", "upstream_invalid"
             )
-        error = dialect.read_error(status, body)
-        told = dialect.service.headers.error_kind
+        upstream = self.upstreams.find(call.upstream)
+        endpoint = dialect if upstream is None else upstream.endpoint(dialect)
+        error = endpoint.read_error(status, body)
+        told = endpoint.service.headers.error_kind
         kind = None if told is None else answer.headers.get(told)
         if kind and error.kind is None:
             error = msgspec.structs.replace(error, kind=kind.partition(":")[0])
         error = msgspec.structs.replace(error, request_id=call.upstream_id or error.request_id)
-        if dialect is call.dialect and _is_json(dialect, body):
+        is_read = dialect is call.dialect and endpoint.write_error is call.endpoint.write_error
+        if is_read and _is_json(dialect, body):
             return VerbatimError(error, body)
         return UpstreamRefusalError(error)
 

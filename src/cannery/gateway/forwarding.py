@@ -44,7 +44,7 @@ def to_upstream(call: Call, upstream: Upstream, target: Dialect) -> dict[str, st
     row, is_same = upstream.row, target is call.dialect
     credential = own_credential(call) if row.forward_key else None
     headers = upstream.headers(target, credential, is_same=is_same)
-    usual = target.service.headers.forwarded if is_same else ()
+    usual = upstream.endpoint(target).service.headers.forwarded if is_same else ()
     for name in (*usual, *map(str.lower, row.forward_headers)):
         value = call.header(name)
         if value is not None and not holds_secret(call, value):

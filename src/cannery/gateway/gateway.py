@@ -12,6 +12,7 @@ from time import perf_counter
 
 from cannery.errors import CanneryError, LossError
 from cannery.gateway.calls import Call, Sentry
+from cannery.gateway.envelopes import open_body
 from cannery.gateway.exchange import Exchanges, Lasting
 from cannery.gateway.fallback import Stickiness
 from cannery.gateway.hosts import Hosts
@@ -102,7 +103,7 @@ class Gateway:
         if not isinstance(match, Match):
             await self.operations.answer(scope, proto, match)
             return
-        call = Call(scope, proto, match.dialect, match.kind)
+        call = Call(scope, proto, match, match.kind)
         call.model = match.model
         self.active += 1
         self.sentry.enter(call)
@@ -143,7 +144,7 @@ class Gateway:
             if call.key is not None:
                 self.quotas.check(call.key)
         if call.kind in _GENERATING:
-            call.body = await read_body(call, self.limits)
+            call.body = open_body(call, await read_body(call, self.limits))
             await self.exchanges.answer(call)
         else:
             check_head(call, self.limits)
@@ -165,8 +166,8 @@ class Gateway:
         if call.status:
             return
         refusal = to_refusal(error)
-        headers = call.headers() + refusal.headers + kind_of(refusal, call.dialect)
-        body = body_of(refusal, call.dialect, call.upstream_id or call.request_id)
+        headers = call.headers() + refusal.headers + kind_of(refusal, call.endpoint)
+        body = body_of(refusal, call.endpoint, call.upstream_id or call.request_id)
         try:
             call.reply(refusal.error.status, headers, body)
         except RuntimeError:

@@ -11,23 +11,19 @@ import hashlib
 import hmac
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
 from pathlib import Path
 from urllib.parse import unquote
 
 from msgspec import Struct
 
-from cannery.dialects import all_dialects
 from cannery.errors import ConfigurationError
 from cannery.gateway.calls import Call
 from cannery.gateway.identifiers import new_request_id
 from cannery.gateway.refusals import refuse
-from cannery.gateway.settings import Keys, NamedKey
+from cannery.gateway.settings import Keys, NamedKey, key_headers
 from cannery.gateway.signing import Claim, is_true, read_claim
 from cannery.gateway.upstreams import Credential
 
-# Azure's name for it, in whatever dialect its services speak.
-_AZURE = "api-key"
 _NAMED_LINE = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9_.-]*):\s+(?P<key>\S+)")
 _DIGITS = 12
 _MOST_QUOTED = 5
@@ -135,19 +131,12 @@ def _read_file(path: str | None) -> list[tuple[str, str]]:
     return found
 
 
-@lru_cache(maxsize=1)
-def _key_headers() -> tuple[str, ...]:
-    """The headers in which clients of any dialect show a key, beside ``authorization``."""
-    named = {dialect.service.headers.key for dialect in all_dialects()}
-    return (*sorted(named - {"bearer"}), _AZURE)
-
-
 def shown_credentials(call: Call) -> Iterator[Credential]:
     """Every key that a client shows, wherever its generation puts it."""
     bearer = call.header("authorization")
     if bearer and bearer[:7].lower() == "bearer ":
         yield Credential(str(bearer[7:]).strip(), "bearer")
-    for name in _key_headers():
+    for name in key_headers()[1:]:
         found = call.header(name)
         if found:
             yield Credential(str(found).strip(), name)

@@ -12,13 +12,14 @@ from cannery.gateway import echo
 from cannery.gateway.calls import Call
 from cannery.gateway.conversations import Conversations
 from cannery.gateway.documents import docs_page, openapi
+from cannery.gateway.envelopes import open_body
 from cannery.gateway.identifiers import new_request_id
 from cannery.gateway.ingress import hear_out, read_body
 from cannery.gateway.keys import own_credential
 from cannery.gateway.metrics import Counter
 from cannery.gateway.passing import Passage
 from cannery.gateway.refusals import JSON, CallError, Header, body_of, kind_of, refuse
-from cannery.gateway.routing import NoMatch
+from cannery.gateway.routing import Match, NoMatch
 from cannery.gateway.rsgi import HTTPProtocol, Scope
 from cannery.messages import Request
 from cannery.translation import nativize_request
@@ -60,7 +61,7 @@ class Operations:
             headers = [("content-type", kind), ("cache-control", "no-store")]
             proto.response_bytes(status, headers, b"" if scope.method == "HEAD" else body)
             return
-        call = Call(scope, proto, missed.dialect, "unknown")
+        call = Call(scope, proto, missed, "unknown")
         if scope.method == "OPTIONS" and missed.allowed:
             self._tell_options(call, missed.allowed)
             return
@@ -89,11 +90,11 @@ class Operations:
 
     async def refuse(self, scope: Scope, proto: HTTPProtocol, refusal: CallError) -> None:
         """Answer a request that is refused whatever it asks for."""
-        await self._tell(Call(scope, proto, self._dialect_of(scope), "refused"), refusal)
+        await self._tell(Call(scope, proto, self._find(scope), "refused"), refusal)
 
     def describe(self, scope: Scope, status: int, problem: str) -> tuple[list[Header], bytes]:
         """The headers and the body of a refusal by the listener, in the dialect of the caller."""
-        dialect = self._dialect_of(scope)
+        dialect = self._find(scope).endpoint
         self._gateway.metrics.calls.add(dialect.name, "-", "refused", str(status))
         self._gateway.log.write("info", "refused", status=status, problem=problem)
         request_id = new_request_id()
@@ -102,13 +103,13 @@ class Operations:
         headers += kind_of(refusal, dialect)
         return headers, body_of(refusal, dialect, request_id)
 
-    def _dialect_of(self, scope: Scope) -> Dialect:
-        return self._gateway.router.find(scope.method, scope.path, scope.headers.get).dialect
+    def _find(self, scope: Scope) -> Match | NoMatch:
+        return self._gateway.router.find(scope.method, scope.path, scope.headers.get)
 
     async def _tell(self, call: Call, refusal: CallError) -> None:
         await hear_out(call, self._gateway.limits)
-        body = body_of(refusal, call.dialect, call.request_id)
-        headers = call.headers() + refusal.headers + kind_of(refusal, call.dialect)
+        body = body_of(refusal, call.endpoint, call.request_id)
+        headers = call.headers() + refusal.headers + kind_of(refusal, call.endpoint)
         call.reply(refusal.error.status, headers, body)
         self._gateway.metrics.calls.add(call.dialect.name, "-", call.kind, str(call.status))
 
@@ -213,12 +214,13 @@ class Operations:
 
     async def _count(self, call: Call) -> None:
         gateway = self._gateway
-        asked = await read_body(call, gateway.limits)
+        asked = open_body(call, await read_body(call, gateway.limits))
         call.body = _counted(call.dialect, asked)
         call.body = gateway.roles.normalize(call, call.dialect, call.body)
         request, choice = gateway.exchanges.asking.read(call)
         target = choice.upstream.dialect_for(call.dialect)
-        has_count = any(route.kind == "count" for route in target.routes)
+        routes = choice.upstream.endpoint(target).routes
+        has_count = any(route.kind == "count" for route in routes)
         if choice.upstream.is_echo or target is not call.dialect or not has_count:
             tokens = echo.count_tokens(request)
             headers = [*call.headers(), ("x-cannery-estimated", "true")]

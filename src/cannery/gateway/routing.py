@@ -14,9 +14,10 @@ import re
 from collections.abc import Callable, Iterable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from cannery.dialects import all_dialects, dialect_names, find_dialect
-from cannery.wire.contract import Dialect, Route
+from cannery.wire.contract import Dialect, Route, Variant
 from cannery.wire.service import Service
 
 Headers = Callable[[str], str | None]
@@ -29,6 +30,7 @@ _CONVERSATION_METHODS = ("DELETE", "GET", "POST")
 _PASSED_METHODS = frozenset({"DELETE", "GET", "PATCH", "POST", "PUT"})
 _VERSION = re.compile(r"(/v\d+(?:(?:alpha|beta)\d*)?)+(?=/)")
 _MOST_KNOWN = 1024
+_MODEL = "model"
 
 
 class Match(Struct, frozen=True):
@@ -37,6 +39,14 @@ class Match(Struct, frozen=True):
     dialect: Dialect
     kind: str
     model: str | None = None
+    variant: Variant | None = None
+    # The dialect with the headers and errors of the service that is spoken to.
+    served: Dialect | None = None
+
+    @property
+    def endpoint(self) -> Dialect:
+        """The dialect as the endpoint speaks it."""
+        return self.served or self.dialect
 
 
 class NoMatch(Struct, frozen=True):
@@ -44,19 +54,30 @@ class NoMatch(Struct, frozen=True):
 
     dialect: Dialect
     allowed: tuple[str, ...] = ()
+    variant: Variant | None = None
+
+    @property
+    def endpoint(self) -> Dialect:
+        """The dialect as the endpoint speaks it."""
+        return self.dialect
 
 
 class _Pattern(Struct, frozen=True):
-    method: str
-    before: str
-    after: str
-    match: Match
+    """Paths with a place for a model, or with steps of any name."""
 
-    def model(self, path: str) -> str | None:
-        """The model that a path names, if the path is one of these."""
-        if not path.startswith(self.before) or not path.endswith(self.after):
+    method: str
+    path: re.Pattern[str]
+    match: Match
+    # What stands behind the last name; one that ends with a name leaves room for other endpoints.
+    ending: str
+    vendors: tuple[str | None, ...]
+
+    def find(self, path: str) -> Match | None:
+        """Where a path leads, if it is one of these."""
+        found = self.path.fullmatch(path)
+        if found is None:
             return None
-        return path[len(self.before) : len(path) - len(self.after)] or None
+        return replace(self.match, model=found.groupdict().get("model"))
 
 
 class Router:
@@ -66,6 +87,7 @@ class Router:
         found = map(find_dialect, names or dialect_names())
         self.dialects = [dialect for dialect in found if dialect.routes]
         self.vendors = {vendor_of(dialect) for dialect in self.dialects}
+        self.vendors |= {variant.name for each in self.dialects for variant in each.variants}
         told = [(vendor_of(dialect), dialect.service.headers) for dialect in self.dialects]
         self._told_by = [(name, vendor) for vendor, headers in told for name in headers.tell]
         self._agents = [(start, vendor) for vendor, headers in told for start in headers.agents]
@@ -74,20 +96,35 @@ class Router:
         self._versions: dict[str, set[str]] = {dialect.name: set() for dialect in self.dialects}
         for dialect in self.dialects:
             for route in dialect.routes:
-                self._add(dialect, route)
-        # Longer endings first: ``{model}`` alone would take everything.
-        self._patterns.sort(key=lambda pattern: -len(pattern.after))
+                self._add(Match(dialect, route.kind), route, route.path)
+            for variant in dialect.variants:
+                served = dialect.at(variant)
+                for route in variant.routes:
+                    match = Match(dialect, route.kind, variant=variant, served=served)
+                    for base in dict.fromkeys((variant.base, "")):
+                        self._add(match, route, base + route.path)
+        # Those without a model first, then longer endings: ``{model}`` alone would take everything.
+        self._patterns.sort(key=lambda each: (_MODEL in each.path.groupindex, -len(each.ending)))
         self._known: dict[tuple[str, str], Match] = {}
 
-    def _add(self, dialect: Dialect, route: Route) -> None:
-        _, version, path = self._split(route.path)
-        self._versions[dialect.name].add(version)
-        before, mark, after = path.partition("{model}")
-        match = Match(dialect, route.kind)
-        if mark:
-            self._patterns.append(_Pattern(route.method, before, after, match))
-        else:
-            self._exact.setdefault((route.method, path), []).append(match)
+    def _add(self, match: Match, route: Route, whole: str) -> None:
+        _, version, path = self._split(whole)
+        self._versions[match.dialect.name].add(version)
+        if "{" not in path:
+            found = self._exact.setdefault((route.method, path), [])
+            # Where a service has the dialect's own endpoint, it is that.
+            if all(each.dialect is not match.dialect for each in found):
+                found.append(match)
+            return
+        ending = path.rpartition("}")[2]
+        self._patterns.append(
+            _Pattern(route.method, _compiled(path), match, ending, self._mounts(match))
+        )
+
+    def _mounts(self, match: Match) -> tuple[str | None, ...]:
+        """The prefixes under which an endpoint is there, None for none."""
+        named = () if match.variant is None else (match.variant.name,)
+        return (None, vendor_of(match.dialect), *named)
 
     def find(self, method: str, path: str, headers: Headers) -> Match | NoMatch:
         """Where a path leads."""
@@ -99,7 +136,7 @@ class Router:
         vendor, version, endpoint = self._split(path)
         found = self._exact.get((method, endpoint))
         if found is not None:
-            mine = [match for match in found if vendor in (None, vendor_of(match.dialect))]
+            mine = [match for match in found if vendor in self._mounts(match)]
             if len(mine) == 1 and len(self._known) < _MOST_KNOWN:
                 self._known[method, path] = mine[0]
             if mine:
@@ -153,13 +190,12 @@ class Router:
 
     def _by_pattern(self, method: str, endpoint: str, vendor: str | None) -> Iterable[Match]:
         for pattern in self._patterns:
-            dialect = pattern.match.dialect
-            if pattern.method != method or vendor not in (None, vendor_of(dialect)):
+            if pattern.method != method or vendor not in pattern.vendors:
                 continue
-            model = pattern.model(endpoint)
-            if model is not None:
-                yield Match(dialect, pattern.match.kind, model)
-                if pattern.after:
+            match = pattern.find(endpoint)
+            if match is not None:
+                yield match
+                if pattern.ending:
                     return
 
     def _allowed(self, endpoint: str, vendor: str | None) -> tuple[str, ...]:
@@ -167,7 +203,7 @@ class Router:
         methods.update(
             pattern.method
             for pattern in self._patterns
-            if pattern.model(endpoint) and vendor in (None, vendor_of(pattern.match.dialect))
+            if vendor in pattern.vendors and pattern.find(endpoint)
         )
         if "GET" in methods:
             methods.add("HEAD")
@@ -224,6 +260,17 @@ class Router:
             if agent.startswith(start):
                 return vendor
         return None
+
+
+def _compiled(path: str) -> re.Pattern[str]:
+    """Paths like one: its model may hold slashes, any other name in braces is one step."""
+    pieces = re.split(r"{(\w+)}", path)
+    for index, name in enumerate(pieces):
+        if index % 2:
+            pieces[index] = "(?P<model>.+)" if name == _MODEL else "[^/]+"
+        else:
+            pieces[index] = re.escape(name)
+    return re.compile("".join(pieces), re.DOTALL)
 
 
 def _folder(path: str) -> str:

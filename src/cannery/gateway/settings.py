@@ -12,6 +12,7 @@ import os
 import re
 import tomllib
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -202,7 +203,7 @@ class Row(Struct, forbid_unknown_fields=True, frozen=True):
     paths: dict[str, str] = field(default_factory=dict)
     fields: dict[str, Any] = field(default_factory=dict)
     without_fields: tuple[str, ...] = ()
-    streams: str | None = None
+    variant: str | None = None
 
     @property
     def key_variables(self) -> tuple[str, ...]:
@@ -405,8 +406,8 @@ def _row_problems(row: Row, seen: set[str]) -> list[tuple[str, str]]:
             problems.append(("dialect", f"{name!r} is a file format: nothing can be asked in it"))
     if not row.dialects:
         problems.append(("dialect", "names no dialect"))
-    headers = {dialect.service.headers.key for dialect in all_dialects()}
-    known_auth = (*sorted({*headers, "api-key"}), "sigv4", "none")
+    problems += _variant_problems(row)
+    known_auth = (*key_headers(), "sigv4", "none")
     if row.auth is not None and row.auth not in known_auth:
         problems.append(("auth", f"must be one of {', '.join(known_auth)}"))
     if row.connections < 0:
@@ -424,6 +425,24 @@ def _row_problems(row: Row, seen: set[str]) -> list[tuple[str, str]]:
     return problems
 
 
+@lru_cache(maxsize=1)
+def key_headers() -> tuple[str, ...]:
+    """Where clients of any service show a key: as a bearer, or in one of these headers."""
+    spoken = [each.at(variant) for each in all_dialects() for variant in (None, *each.variants)]
+    named = {endpoint.service.headers.key for endpoint in spoken}
+    return ("bearer", *sorted(named - {"bearer"}))
+
+
+def _variant_problems(row: Row) -> Iterable[tuple[str, str]]:
+    """What is wrong with the service that a row names: each of its dialects has to be spoken there."""
+    for name in row.dialects if row.variant is not None else ():
+        found = find_dialect(name).variants if is_dialect(name) else ()
+        known = [variant.name for variant in found]
+        if row.variant not in known:
+            listed = ", ".join(known) or "none"
+            yield "variant", f"{name} has no variant {row.variant!r}; known: {listed}"
+
+
 def _sending_problems(row: Row) -> Iterable[tuple[str, str]]:
     """What is wrong with how a row is to be asked."""
     if not _is_url(row.url):
@@ -434,8 +453,6 @@ def _sending_problems(row: Row) -> Iterable[tuple[str, str]]:
                 "paths",
                 f"{kind!r} must be generate, stream, count or models, its path must begin with /",
             )
-    if row.streams not in (None, "aws_chunks"):
-        yield "streams", "must be aws_chunks where it is given"
     for name, least in _LEAST_TIMEOUTS.items():
         if not getattr(row.timeouts, name) >= least:
             yield "timeouts", f"{name} must be at least {least:g}"

@@ -9,26 +9,25 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import quote, urlsplit
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Struct
 
 from cannery.dialects import all_dialects, find_dialect
 from cannery.errors import NotFoundError
+from cannery.gateway.envelopes import close_body, with_fields
 from cannery.gateway.routing import vendor_of
 from cannery.gateway.settings import Row, Settings
 from cannery.gateway.signing import SIGV4, Signer
-from cannery.wire.bodies import encode
-from cannery.wire.contract import Dialect, Rules
+from cannery.wire.contract import Dialect, Route, Rules, Variant
 from cannery.wire.service import Host
 
 ECHO = "echo"
 _VERSION = re.compile(r"^/v\d+(?:(?:alpha|beta)\d*)?(?=/)")
 _ENDS_IN_VERSION = re.compile(r"/v\d+(?:(?:alpha|beta)\d*)?$")
 _MOST_KEPT = 10_000
-_split = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
 def _default_rows() -> tuple[Row, ...]:
@@ -79,6 +78,8 @@ class Upstream(Struct, frozen=True):
     others: tuple[Upstream, ...] = ()
     number: int = 0
     signer: Signer | None = None
+    # For each dialect the service that the row names, and the dialect as it is spoken there.
+    served: Mapping[str, tuple[Variant, Dialect]] = {}
     _urls: dict[tuple[str, str, str | None], str] = msgspec.field(default_factory=dict)
     _headers: dict[str, dict[str, str]] = msgspec.field(default_factory=dict)
 
@@ -102,6 +103,16 @@ class Upstream(Struct, frozen=True):
             return None
         return msgspec.structs.replace(dialect.rules_of(model), **self.row.quirks)
 
+    def endpoint(self, dialect: Dialect) -> Dialect:
+        """A dialect with the routes, headers and errors of the service that is spoken to."""
+        found = self.served.get(dialect.name)
+        return dialect if found is None else found[1]
+
+    def variant(self, dialect: Dialect) -> Variant | None:
+        """The envelope in which a dialect is spoken to it, if there is one."""
+        found = self.served.get(dialect.name)
+        return None if found is None else found[0]
+
     def url(self, dialect: Dialect, kind: str, model: str | None) -> str:
         """The address of an endpoint; NotFoundError if the dialect has none of that kind."""
         key = (dialect.name, kind, model)
@@ -113,28 +124,31 @@ class Upstream(Struct, frozen=True):
         return found
 
     def _find_url(self, dialect: Dialect, kind: str, model: str | None) -> str:
-        kinds = (kind, "generate") if kind == "stream" else (kind,)
-        for wanted in kinds:
+        route = self._route(dialect, kind)
+        path = route.path.replace("{model}", quote(model or "", safe=route.safe))
+        if route.kind in self.row.paths:
+            return self.row.url.rstrip("/") + path
+        url = join_url(self.row.url, path, dialect)
+        variant = self.variant(dialect)
+        return url if variant is None or not variant.query else f"{url}?{variant.query}"
+
+    def _route(self, dialect: Dialect, kind: str) -> Route:
+        """The endpoint of a kind: as the row has it, or as the service has."""
+        for wanted in (kind, "generate") if kind == "stream" else (kind,):
             own = self.row.paths.get(wanted)
             if own is not None:
-                return self.row.url.rstrip("/") + own.replace(
-                    "{model}", quote(model or "", safe=":@")
-                )
-            for route in dialect.routes:
+                return Route("POST", own, wanted, safe=":@")
+            for route in self.endpoint(dialect).routes:
                 if route.kind == wanted:
-                    path = route.path.replace("{model}", quote(model or "", safe=route.safe))
-                    return join_url(self.row.url, path, dialect)
+                    return route
         raise NotFoundError(f"{self.name}: {dialect.name} has no endpoint to {kind}")
 
-    def body(self, written: bytes) -> bytes:
-        """A body as this endpoint wants it: without some fields, and with others."""
-        row = self.row
-        if not row.fields and not row.without_fields:
-            return written
-        fields: dict[str, Any] = _split(written)
-        for name in row.without_fields:
-            fields.pop(name, None)
-        return encode({**fields, **row.fields})
+    def body(self, dialect: Dialect, kind: str, written: bytes, headers: dict[str, str]) -> bytes:
+        """A body as this endpoint wants it: without some fields, and with others, which may come from headers."""
+        variant = self.variant(dialect)
+        if variant is not None:
+            written = close_body(variant, self._route(dialect, kind).path, written, headers)
+        return with_fields(written, {*self.row.without_fields}, self.row.fields)
 
     def headers(
         self, dialect: Dialect, credential: Credential | None = None, *, is_same: bool = True
@@ -154,7 +168,7 @@ class Upstream(Struct, frozen=True):
     def _make_headers(
         self, dialect: Dialect, key: str | None, scheme: str | None = None
     ) -> dict[str, str]:
-        usual = dialect.service.headers
+        usual = self.endpoint(dialect).service.headers
         headers = {"content-type": "application/json", **self.row.headers}
         if key:
             scheme = self.row.auth or scheme or usual.key
@@ -257,11 +271,18 @@ def is_pattern(name: str) -> bool:
 def _upstream(row: Row, environment: Mapping[str, str]) -> Upstream:
     dialects = tuple(find_dialect(name) for name in row.dialects)
     keys = [*dict.fromkeys(key for key in map(environment.get, row.key_variables) if key)]
+    served = {
+        dialect.name: (variant, dialect.at(variant))
+        for dialect in dialects
+        for variant in dialect.variants
+        if variant.name == row.variant
+    }
     others = tuple(
-        Upstream(row, key, dialects, number=number) for number, key in enumerate(keys[1:], 1)
+        Upstream(row, key, dialects, number=number, served=served)
+        for number, key in enumerate(keys[1:], 1)
     )
     signer = Signer.of(row) if row.auth == SIGV4 else None
-    return Upstream(row, keys[0] if keys else None, dialects, others, signer=signer)
+    return Upstream(row, keys[0] if keys else None, dialects, others, signer=signer, served=served)
 
 
 def join_url(base: str, path: str, dialect: Dialect) -> str:

@@ -23,7 +23,7 @@ from cannery.gateway.calls import Call
 from cannery.gateway.keys import Key, Keyring
 from cannery.gateway.origins import Origins
 from cannery.gateway.refusals import CallError
-from cannery.gateway.routing import DEFAULT_DIALECT
+from cannery.gateway.routing import DEFAULT_DIALECT, NoMatch
 from cannery.gateway.rsgi import HTTPProtocol, ProtocolClosed, Scope
 from cannery.gateway.running import RunningWithin
 from cannery.storage import Store
@@ -183,7 +183,7 @@ class Viewing:
             for key in keys.keys:
                 if key.name == session_name(cookie) and is_session(cookie, key.name, key.secret):
                     return key
-        call = Call(scope, proto, find_dialect(DEFAULT_DIALECT), "ui")
+        call = Call(scope, proto, NoMatch(find_dialect(DEFAULT_DIALECT)), "ui")
         try:
             keys.admit(call)
         except CallError as error:

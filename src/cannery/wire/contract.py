@@ -10,16 +10,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from cannery.messages.canisters import AnyCanister
 from cannery.messages.events import Event, Finish, PartStart
 from cannery.messages.requests import Request, Response
 from cannery.roles.vocabularies import OPENAI, Vocabulary
+from cannery.wire.framing import Packing
 from cannery.wire.hosted import NO_HOSTED, HostedTable
 from cannery.wire.losses import NO_ALIASES, Aliases, Rendered, Report, TakenOver
 from cannery.wire.places import ControlPaths, Places
 from cannery.wire.residues import Left
-from cannery.wire.service import Service
+from cannery.wire.service import Headers, Service
 from cannery.wire.signs import Sign
 
 
@@ -136,6 +138,28 @@ class WireError(Struct, frozen=True, gc=False):
     request_id: str | None = None
 
 
+class Variant(Struct, frozen=True, gc=False):
+    """Another service that speaks a dialect in an envelope of its own; clients and upstreams have the same one.
+
+    ``routes`` stand for the dialect's, below ``base``: what a URL has between its version and the endpoint, where
+    ``{...}`` is any one step. A URL asks with ``query``. A body has the ``fields`` and not the ``without_fields``, nor
+    a model where the path names one. ``header_fields`` are fields of a body that say what a header says elsewhere, as
+    a list of words. ``headers`` and errors are those of the service; errors may be None, for the dialect's.
+    """
+
+    name: str
+    routes: tuple[Route, ...]
+    headers: Headers
+    base: str = ""
+    query: str = ""
+    fields: Mapping[str, Any] = {}
+    without_fields: tuple[str, ...] = ()
+    header_fields: Mapping[str, str] = {}
+    read_error: Callable[[int, bytes], WireError] | None = None
+    write_error: Callable[[WireError], bytes] | None = None
+    packing: Packing | None = None
+
+
 class Dialect(Struct, frozen=True, gc=False):
     """One wire format.
 
@@ -167,6 +191,8 @@ class Dialect(Struct, frozen=True, gc=False):
     takes_turns: bool = True
     vocabulary: Vocabulary = OPENAI
     needs_roles: bool = True
+    # Other services that speak it in an envelope of their own.
+    variants: tuple[Variant, ...] = ()
     # What the service does around bodies: headers, ids, streams, models, token counts.
     service: Service = Service()
     # How its bodies are recognised.
@@ -196,6 +222,18 @@ class Dialect(Struct, frozen=True, gc=False):
         """The rules for one model."""
         return self.rules if self.rules_for is None else self.rules_for(model)
 
+    def at(self, variant: Variant | None) -> Dialect:
+        """The same dialect with what a service does around bodies: its routes, headers and errors."""
+        if variant is None:
+            return self
+        return replace(
+            self,
+            routes=variant.routes,
+            service=replace(self.service, headers=variant.headers),
+            read_error=variant.read_error or self.read_error,
+            write_error=variant.write_error or self.write_error,
+        )
+
 
 __all__ = [
     "Dialect",
@@ -206,5 +244,6 @@ __all__ = [
     "StreamOptions",
     "StreamReader",
     "StreamWriter",
+    "Variant",
     "WireError",
 ]

@@ -1,7 +1,7 @@
 """How the events of a stream are told apart: server-sent events, a JSON object a line, or AWS event stream messages.
 
 A framing is one value; a dialect names it as a field. Its reader takes bytes in any split and gives ``Frame`` values,
-so that a dialect reads events without knowing how they were framed.
+so that a dialect reads events without knowing how they were framed. A packing puts events into another framing.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from cannery.errors import DialectError
+from cannery.messages.events import Failure
 from cannery.wire.sse import Frame, FrameReader, is_cut, named_frame, one_line
 
 _PRELUDE, _CHECKSUM = 12, 4
@@ -169,6 +170,18 @@ class Framing(Struct, frozen=True, gc=False):
     write: Callable[[str, Any], bytes]
     boundaries: tuple[bytes, ...] = ()
     ping: bytes = b""
+
+
+class Packing(Struct, frozen=True, gc=False):
+    """Events of a dialect inside the messages of another framing.
+
+    ``pack`` takes an event as the dialect frames it and gives a message, or nothing for one that means nothing there;
+    ``unpack`` takes a message and gives the event, or the failure that it tells of.
+    """
+
+    framing: Framing
+    pack: Callable[[Frame], bytes]
+    unpack: Callable[[Frame], dict[str, Any] | Failure]
 
 
 SSE = Framing(

@@ -14,6 +14,8 @@ from cannery.wire.framing import SSE, Framing
 
 # The time that lists of models give for those whose age is unknown: 2026-01-01, in seconds since 1970.
 MODELS_CREATED = 1_767_225_600
+# What a URL of Vertex AI has before its endpoints: Gemini, partners' models and the OpenAI-like one live there.
+VERTEX_BASE = "/projects/{project}/locations/{location}"
 
 
 class Headers(Struct, frozen=True, gc=False):

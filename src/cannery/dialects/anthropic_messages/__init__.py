@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from cannery.dialects.anthropic_messages.hosted import HOSTED
 from cannery.dialects.anthropic_messages.models import NAME, RULES, rules_for
 from cannery.dialects.anthropic_messages.reading import read_request
@@ -25,14 +27,17 @@ from cannery.dialects.anthropic_messages.settings import (
 )
 from cannery.dialects.anthropic_messages.streams import MessagesStreamReader, MessagesStreamWriter
 from cannery.dialects.anthropic_messages.writing import MessageWriter
+from cannery.families.bedrock import errors
+from cannery.families.bedrock.chunks import AWS_CHUNKS
 from cannery.messages.absence import absent
 from cannery.messages.requests import Request
 from cannery.roles.vocabularies import ANTHROPIC
 from cannery.wire.aliasing import aliased
-from cannery.wire.contract import Dialect, Piece, Route
+from cannery.wire.contract import Dialect, Piece, Route, Variant
 from cannery.wire.losses import Report
 from cannery.wire.residues import own_residue, recall_settings
 from cannery.wire.service import (
+    VERTEX_BASE,
     Continuing,
     Headers,
     Host,
@@ -88,6 +93,36 @@ def _list_models(listed: list[dict[str, Any]]) -> dict[str, Any]:
     first, last = (listed[0]["id"], listed[-1]["id"]) if listed else (None, None)
     return {"data": listed, "has_more": False, "first_id": first, "last_id": last}
 
+
+# https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-anthropic-claude-messages.html (2026-11-18)
+BEDROCK = Variant(
+    "bedrock",
+    (
+        Route("POST", "/model/{model}/invoke", "generate", safe=":"),
+        Route("POST", "/model/{model}/invoke-with-response-stream", "stream", safe=":"),
+    ),
+    replace(errors.HEADERS, forwarded=("anthropic-beta",)),
+    fields={"anthropic_version": "bedrock-2023-05-31"},
+    without_fields=("stream",),
+    header_fields={"anthropic_beta": "anthropic-beta"},
+    read_error=errors.read_error,
+    write_error=errors.write_error,
+    packing=AWS_CHUNKS,
+)
+# https://docs.cloud.google.com/vertex-ai/generative-ai/docs/partner-models/claude/use-claude (2026-11-18)
+VERTEX = Variant(
+    "vertex",
+    (
+        Route("POST", "/publishers/anthropic/models/{model}:rawPredict", "generate", safe="@"),
+        Route("POST", "/publishers/anthropic/models/{model}:streamRawPredict", "stream", safe="@"),
+        Route("POST", "/publishers/anthropic/models/count-tokens:rawPredict", "count"),
+    ),
+    Headers(
+        forwarded=("anthropic-beta",), returned=("anthropic-ratelimit-*",), request_id="request-id"
+    ),
+    base=VERTEX_BASE,
+    fields={"anthropic_version": "vertex-2023-10-16"},
+)
 
 SERVICE = Service(
     host=Host("https://api.anthropic.com", ("ANTHROPIC_API_KEY",), ("claude-*",)),
@@ -200,6 +235,7 @@ DIALECT = Dialect(
     modelled_answer=MODELLED_ANSWER,
     short_names=("anthropic", "claude"),
     vocabulary=ANTHROPIC,
+    variants=(BEDROCK, VERTEX),
     service=SERVICE,
     signs=SIGNS,
 )

@@ -10,25 +10,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from msgspec.structs import replace
+
 from cannery.dialects.bedrock_converse.reading import KINDS, read_request
 from cannery.dialects.bedrock_converse.responses import (
     MODELLED_ANSWER,
-    error_name,
-    read_error,
     read_response,
-    write_error,
     write_response,
 )
 from cannery.dialects.bedrock_converse.settings import TABLE
 from cannery.dialects.bedrock_converse.streams import ConverseStreamReader, ConverseStreamWriter
 from cannery.dialects.bedrock_converse.tools import NAME
 from cannery.dialects.bedrock_converse.writing import write_request
+from cannery.families.bedrock.errors import HEADERS, read_error, write_error
 from cannery.families.claude.models import rules_by_model
 from cannery.roles.vocabularies import ANTHROPIC
 from cannery.wire.aliasing import aliased
 from cannery.wire.contract import Dialect, Route, Rules
 from cannery.wire.framing import AWS_EVENT_STREAM
-from cannery.wire.service import Headers, Replies, Service, Streams, TokenFields
+from cannery.wire.service import Replies, Service, Streams, TokenFields
 from cannery.wire.signs import Evidence, Sign, blocks, both, has, listed
 
 RULES = Rules(
@@ -84,12 +84,7 @@ DIALECT = Dialect(
     vocabulary=ANTHROPIC,
     names_model=False,
     service=Service(
-        headers=Headers(
-            agents=("boto3", "botocore", "aws-sdk"),
-            request_id="x-amzn-requestid",
-            error_kind="x-amzn-errortype",
-            name_error=error_name,
-        ),
+        headers=replace(HEADERS, agents=("boto3", "botocore", "aws-sdk")),
         replies=Replies(
             "",
             ("output",),

@@ -1,7 +1,7 @@
-"""Whole Converse answers, both ways, and errors.
+"""Whole Converse answers, both ways.
 
 Cached input is counted apart from ``inputTokens``; our usage counts all of it. An answer names neither its model nor
-itself. An error is ``{"message"}``; its kind stands in the header ``x-amzn-errortype``.
+itself.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from cannery.messages.absence import absent
 from cannery.messages.conversation import Conversation
 from cannery.messages.requests import FinishReason, Response, Usage, new_response
 from cannery.messages.residue import Residue
-from cannery.wire.answers import answer_pieces, error_value, plain_error
+from cannery.wire.answers import answer_pieces
 from cannery.wire.bodies import Object, decode, encode, read_fields
-from cannery.wire.contract import WireError
 from cannery.wire.endings import report_ending
 from cannery.wire.losses import Report
 from cannery.wire.places import Places
@@ -131,45 +130,3 @@ def write_response(response: Response, report: Report) -> Object:
     }
     residue = own_residue(response, NAME)
     return body if residue is None else recall(body, residue.envelope)
-
-
-# --- errors ------------------------------------------------------------------------------------
-
-# The exceptions of the service by their status (botocore 1.44).
-_ERRORS = {
-    400: "ValidationException",
-    401: "UnrecognizedClientException",
-    403: "AccessDeniedException",
-    404: "ResourceNotFoundException",
-    408: "ModelTimeoutException",
-    413: "ValidationException",
-    422: "ValidationException",
-    424: "ModelErrorException",
-    429: "ThrottlingException",
-    502: "InternalServerException",
-    503: "ServiceUnavailableException",
-    504: "ModelTimeoutException",
-    529: "ServiceUnavailableException",
-}
-_INTERNAL = "InternalServerException"
-_NAMES = frozenset({*_ERRORS.values(), _INTERNAL, "ModelNotReadyException"})
-
-
-def error_name(error: WireError) -> str:
-    """The exception that an error is."""
-    return error.kind if error.kind in _NAMES else _ERRORS.get(error.status, _INTERNAL)
-
-
-def read_error(status: int, body: bytes) -> WireError:
-    """The error that a body tells of, whatever it is."""
-    value = error_value(NAME, body)
-    told = value if type(value) is dict else {}
-    message, kind = told.get("message", told.get("Message")), told.get("__type")
-    if type(message) is not str or not message:
-        message = plain_error(status, body).message
-    return WireError(status, message, kind.rpartition("#")[2] if type(kind) is str else None)
-
-
-def write_error(error: WireError) -> bytes:
-    """The body of an error."""
-    return encode({"message": error.message})

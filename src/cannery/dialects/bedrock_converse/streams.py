@@ -19,6 +19,7 @@ from cannery.dialects.bedrock_converse.responses import (
 )
 from cannery.dialects.bedrock_converse.tools import NAME
 from cannery.dialects.bedrock_converse.writing import ConverseWriter
+from cannery.families.bedrock.errors import stream_exception
 from cannery.messages.absence import absent
 from cannery.messages.events import (
     Delta,
@@ -360,13 +361,4 @@ def _exception(event: Failure) -> str:
     """The exception of the service that a failure is."""
     if event.dialect == NAME and event.kind.endswith(_EXCEPTION):
         return event.kind
-    told = f"{event.status} {event.kind}".lower()
-    for name, signs in (
-        ("throttlingException", ("429", "rate_limit", "throttl", "resource_exhausted")),
-        ("serviceUnavailableException", ("503", "529", "overloaded", "unavailable")),
-        ("validationException", ("400", "invalid_request")),
-        ("modelStreamErrorException", ("upstream_", "incomplete")),
-    ):
-        if any(sign in told for sign in signs):
-            return name
-    return "internalServerException"
+    return stream_exception(event.status, event.kind)

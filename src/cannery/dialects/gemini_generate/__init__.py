@@ -10,6 +10,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from msgspec.structs import replace
+
 from cannery.dialects.gemini_generate.forms import NAME, camel, read_form, snake
 from cannery.dialects.gemini_generate.hosted import HOSTED
 from cannery.dialects.gemini_generate.reading import read_request
@@ -29,10 +31,10 @@ from cannery.messages.requests import Request
 from cannery.roles.vocabularies import GEMINI
 from cannery.wire.aliasing import aliased
 from cannery.wire.bodies import Object
-from cannery.wire.contract import Dialect, Piece, Route
+from cannery.wire.contract import Dialect, Piece, Route, Variant
 from cannery.wire.losses import Report
 from cannery.wire.residues import own_residue, recall_settings
-from cannery.wire.service import Models, Replies, Service, Streams, TokenFields
+from cannery.wire.service import VERTEX_BASE, Models, Replies, Service, Streams, TokenFields
 from cannery.wire.signs import Evidence, Sign, has, holds_turns
 
 
@@ -148,6 +150,18 @@ DIALECT = Dialect(
     short_names=("gemini", "google", "vertex"),
     vocabulary=GEMINI,
     needs_roles=False,
+    variants=(
+        Variant(
+            "vertex",
+            tuple(
+                Route("POST", f"/publishers/google{path}", kind)
+                for (_, path), kind in _KINDS.items()
+                if kind in ("generate", "stream", "count")
+            ),
+            replace(HEADERS, key="bearer"),
+            base=VERTEX_BASE,
+        ),
+    ),
     service=SERVICE,
     signs=(
         Sign("request", Evidence.OWN_FIELD, "it has contents", holds_turns("contents")),

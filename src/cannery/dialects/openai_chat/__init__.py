@@ -25,15 +25,15 @@ from cannery.families.chat.stream_reading import ChatStreamReader
 from cannery.families.chat.stream_writing import ChatStreamWriter
 from cannery.families.chat.tools import TOOL_PATHS
 from cannery.families.chat.writing import ChatWriter
-from cannery.families.openai.service import HEADERS, HOST, PASSED
+from cannery.families.openai.service import HEADERS, HOST, PASSED, azure
 from cannery.families.openai.shared import shared_settings
 from cannery.messages.absence import absent
 from cannery.messages.requests import Request
 from cannery.wire.aliasing import aliased
-from cannery.wire.contract import UNKNOWN_MODEL, Dialect, Piece, Route, Rules
+from cannery.wire.contract import UNKNOWN_MODEL, Dialect, Piece, Route, Rules, Variant
 from cannery.wire.losses import Report
 from cannery.wire.residues import own_residue, recall_settings
-from cannery.wire.service import Replies, Service, Streams
+from cannery.wire.service import VERTEX_BASE, Replies, Service, Streams
 from cannery.wire.signs import Evidence, Sign, both, has, listed, role_is
 from cannery.wire.turns import is_prefill
 
@@ -89,6 +89,16 @@ DIALECT = Dialect(
     takes_over=partial(shared_settings, NAME),
     tool_paths=TOOL_PATHS,
     short_names=("openai", "chat", "gpt"),
+    variants=(
+        azure("/openai/deployments/{model}/chat/completions", "2024-10-21"),
+        # https://docs.cloud.google.com/vertex-ai/generative-ai/docs/start/openai (2026-11-18)
+        Variant(
+            "vertex",
+            (Route("POST", "/endpoints/openapi/chat/completions", "generate"),),
+            HEADERS,
+            base=VERTEX_BASE,
+        ),
+    ),
     service=Service(
         host=HOST,
         headers=HEADERS,

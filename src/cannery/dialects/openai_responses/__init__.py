@@ -26,7 +26,7 @@ from cannery.dialects.openai_responses.stream_reading import ResponsesStreamRead
 from cannery.dialects.openai_responses.stream_writing import ResponsesStreamWriter
 from cannery.dialects.openai_responses.writing import ItemWriter
 from cannery.families.openai.errors import read_openai_error, write_openai_error
-from cannery.families.openai.service import HEADERS, HOST, PASSED
+from cannery.families.openai.service import HEADERS, HOST, PASSED, azure
 from cannery.families.openai.shared import shared_settings
 from cannery.messages.canisters import SupervisorCanisterClass, text_of
 from cannery.messages.requests import Request
@@ -141,6 +141,7 @@ DIALECT = Dialect(
     takes_over=partial(shared_settings, NAME),
     needs_roles=False,
     short_names=("responses",),
+    variants=(azure("/openai/responses", "2025-04-01-preview"),),
     service=Service(
         host=HOST,
         headers=HEADERS,

@@ -1,7 +1,10 @@
-"""What both dialects of OpenAI's service have: its headers, and the endpoints that are no conversation."""
+"""What both dialects of OpenAI's service have: its headers, its variant, and the endpoints that are no conversation."""
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
+from cannery.wire.contract import Route, Variant
 from cannery.wire.service import Headers, Host
 
 HOST = Host(
@@ -19,6 +22,20 @@ HEADERS = Headers(
         "openai-version",
     ),
 )
+
+
+def azure(path: str, version: str) -> Variant:
+    """A dialect as Azure OpenAI serves it.
+
+    https://learn.microsoft.com/azure/ai-foundry/openai/reference (2026-11-18)
+    """
+    return Variant(
+        "azure",
+        (Route("POST", path, "generate", safe=""),),
+        replace(HEADERS, key="api-key"),
+        query=f"api-version={version}",
+    )
+
 
 PASSED = (
     "/audio",
