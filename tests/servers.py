@@ -135,6 +135,16 @@ class Postgres:
         _made.append((self, name))
         return self.conninfo(name)
 
+    def wait_for_sessions(self, url):
+        """Wait until the server has ended what killed clients of a database had begun."""
+        database = url.split("@/")[1].split("?")[0]
+        with self.connect("postgres") as connection:
+            count = "SELECT count(*) FROM pg_stat_activity WHERE datname = %s"
+            until = time.monotonic() + 60
+            while connection.execute(count, (database,)).fetchone()[0]:
+                assert time.monotonic() < until, "a session of a killed client does not end"
+                time.sleep(0.005)
+
     def drop(self, name):
         """Drop a database; a server that does not run keeps its files until it is removed."""
         if self._process.poll() is None:
