@@ -12,16 +12,18 @@ import pytest
 
 from cannery.backends import Selection, Term, shown
 from cannery.backends import open_backend as open_described
+from cannery.backends.postgresql.connections import execute
 from cannery.backends.postgresql.objects import LARGE
-from cannery.backends.postgresql.tables import VERSION
+from cannery.backends.postgresql.tables import MIGRATIONS, VERSION
 from cannery.backends.postgresql.words import searchable
 from cannery.errors import (
     ConfigurationError,
+    ConversationNotFoundError,
     DamageError,
     StorageError,
     StoreUnavailableError,
 )
-from cannery.messages import assistant, user
+from cannery.messages import assistant, invocation, result, supervisor, user
 from cannery.storage import open_store
 from tests import servers
 from tests.backends.test_conformance import change, describe, made
@@ -220,6 +222,18 @@ def test_a_newer_store_is_refused_and_named(url):
     ask(url, f"UPDATE cannery.facts SET value = '{VERSION + 1}' WHERE name = 'version'")  # noqa: S608 - a number
     with pytest.raises(StorageError, match=f"version {VERSION + 1}"):
         open_store(url)
+
+
+def test_a_store_of_an_older_version_is_brought_to_this_one(url):
+    for statements in MIGRATIONS[:3]:
+        for statement in statements:
+            ask(url, statement)
+    ask(url, "INSERT INTO cannery.facts VALUES ('identity', 'abc'), ('version', '3')")
+    with open_store(url) as store:
+        conversation = store.create(canisters=[user("a")])
+        conversation.append(user("b"))
+    with open_store(url) as store:
+        assert [one.text for one in store.get(conversation.identifier).load()] == ["a", "b"]
 
 
 def test_programs_that_open_a_new_store_at_once_make_it_once(url):
@@ -450,3 +464,92 @@ def test_erased_words_are_in_no_table(url):
             assert not [row for (row,) in rows if "hush" in row or "secretive" in row]
         query = "SELECT sum(n_dead_tup) FROM pg_stat_user_tables WHERE schemaname = 'cannery'"
         wait_for(lambda: ask(url, query) == [(0,)], "freed rows are left in tables")
+
+
+# What is remembered from the last commit
+
+
+def reading_refused(monkeypatch):
+    def refuse(*_, **__):
+        raise AssertionError("it was read again")
+
+    monkeypatch.setattr("cannery.backends.postgresql.commits.read", refuse)
+
+
+def test_an_append_behind_ones_own_is_one_round_trip(url, monkeypatch):
+    with open_store(url) as store:
+        conversation = store.create(canisters=[user("a"), supervisor("a prompt")])
+        reading_refused(monkeypatch)
+        conversation.append(user("b" * 5000), supervisor("a prompt"), key="first")
+        conversation.append(invocation("call-1", "find", "{}"))
+        conversation.append(result("call-1", "found"))
+        conversation.retag("kept")
+        other = store.create(canisters=[supervisor("a prompt"), user("c")])
+        store.file([user("d"), assistant("e")])
+        monkeypatch.undo()
+        assert len(conversation.load()) == 6
+        assert len(other.hydrate()) == 2
+        assert store.verify().is_sound
+        # What is recognised does not depend on whether it was remembered.
+        listed = [(one.identifier, one.count) for one in store.list()]
+        store.rebuild_index()
+        assert [(one.identifier, one.count) for one in store.list()] == listed
+        assert store.file(conversation.load()).conversation == conversation
+
+
+@pytest.mark.parametrize("meanwhile", ["append", "rename", "rebuild", "key", "delete", "gc"])
+def test_what_another_has_changed_is_not_taken_as_remembered(url, meanwhile):
+    shared = "content that is stored by its digest " * 100
+    with open_store(url) as store, open_store(url) as another:
+        conversation = store.create(canisters=[user("a")])
+        using = store.create(canisters=[user(shared)])
+        theirs = another.get(conversation.identifier)
+        if meanwhile == "append":
+            theirs.append(user("theirs"))
+        elif meanwhile == "rename":
+            theirs.rename("theirs")
+        elif meanwhile == "rebuild":
+            another.rebuild_index()
+        elif meanwhile == "key":
+            theirs.append(user("b"), key="k")
+        elif meanwhile == "delete":
+            theirs.delete()
+            with pytest.raises(ConversationNotFoundError):
+                conversation.append(user("b"))
+            return
+        else:
+            another.get(using.identifier).delete()
+            another.collect_garbage(grace=0)
+        conversation.append(user("b"), key="k")
+        conversation.append(user(shared))
+        before = ["a", "theirs"] if meanwhile == "append" else ["a"]
+        assert [one.text for one in conversation.hydrate()] == [*before, "b", shared]
+        assert conversation.title == ("theirs" if meanwhile == "rename" else "")
+        assert store.verify().is_sound
+        assert store.file(conversation.hydrate()).conversation == conversation
+
+
+def test_a_claim_is_compared_although_all_else_is_remembered(url):
+    with open_store(url) as store, open_store(url) as another:
+        store.create(canisters=[user("others")])
+        another.create(canisters=[user("others")])
+        first = another.file([user("a"), assistant("b")])
+        second = store.file([user("a"), assistant("b")])
+        assert first.conversation.identifier == second.conversation.identifier
+        assert len(store.list()) == 3
+
+
+def test_a_transaction_that_was_taken_back_leaves_statements_usable(url):
+    """The library deallocates every statement of a connection when it takes a transaction back."""
+    with open_store(f"{url}&pool=1") as store:
+        conversation = store.create(canisters=[user("a")])
+        pool = store.backend._pool
+
+        def fail(connection):
+            execute(connection, "SELECT 1")
+            raise StorageError("no")
+
+        with pytest.raises(StorageError):
+            pool.again_if_raced(fail)
+        conversation.append(user("b"))
+        assert [one.text for one in conversation.load()] == ["a", "b"]

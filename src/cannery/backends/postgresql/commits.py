@@ -1,8 +1,8 @@
-"""Making changes: one transaction for several, two round trips, each change for itself all or nothing.
+"""Making changes: one transaction for several, one round trip or two, each change for itself all or nothing.
 
-The first round trip takes all locks (claims, then conversations, then content, each in one order, which avoids
-deadlocks) and reads what the changes depend on. They are then checked here, in order, and what is to be written is
-sent with the commit in the second. Changes that depend on others of the same batch wait for another turn.
+What the changes depend on is remembered, or a round trip takes all locks (claims, then conversations, then content,
+each in one order, which avoids deadlocks) and reads it (``seeing``). They are then checked here, in order, and what is
+to be written is sent with the commit. Changes that depend on others of the same batch wait for another turn.
 
 Two that claim the same history at once take the same advisory lock; the second sees what the first has written. When
 the connection is lost at the commit, its outcome is unknown: a change with a key is made again, and the key
@@ -11,23 +11,21 @@ says that it was made before; without one the caller is told.
 
 from __future__ import annotations
 
-import hashlib
+import itertools
 import secrets
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
+
+import psycopg
 
 from cannery.backends._catalogue import writing
 from cannery.backends._catalogue.schema import Row, space_of
 from cannery.backends._catalogue.writing import Grown
-from cannery.backends._contract import Change, Durability, Receipt, check_change, check_identifier
-from cannery.backends._seals import seal, unseal
+from cannery.backends._contract import Change, Durability, Receipt, check_change
+from cannery.backends._seals import seal
 from cannery.backends.postgresql import rows
-from cannery.backends.postgresql.connections import (
-    LostError,
-    Pool,
-    RacedError,
-)
+from cannery.backends.postgresql.connections import LostError, Pool, RacedError
 from cannery.backends.postgresql.contents import (
     PUT_CONTENTS,
     Encoded,
@@ -35,15 +33,18 @@ from cannery.backends.postgresql.contents import (
     encode,
     put_pieces,
 )
-from cannery.backends.postgresql.feed import place_of
+from cannery.backends.postgresql.feed import OWN_PLACE, place_of
 from cannery.backends.postgresql.objects import LARGE, Objects
-from cannery.backends.postgresql.pipelines import (
-    BEGIN,
-    COMMIT,
-    Call,
-    Connection,
-    Statement,
-    exchange,
+from cannery.backends.postgresql.pipelines import COMMIT, Call, Connection, Statement, exchange
+from cannery.backends.postgresql.rows import Version
+from cannery.backends.postgresql.seeing import (
+    Known,
+    Memory,
+    Order,
+    Seen,
+    expect_contents,
+    latest_calls,
+    read,
 )
 from cannery.errors import (
     CanneryError,
@@ -57,33 +58,6 @@ from cannery.errors import (
 _ATTEMPTS = 20
 _KEPT_KEYS = 100_000
 _PRUNED = 1000
-_ROWS = Statement(
-    f"SELECT {rows.COLUMNS}, c.metadata FROM cannery.conversations c WHERE c.id = ANY($1)"  # noqa: S608 - names are ours
-    " ORDER BY c.id FOR UPDATE",
-    "text[]",
-)
-_LOCKS = Statement("SELECT pg_advisory_xact_lock(x)::text FROM unnest($1) x", "int8[]")
-_LAZY = Statement("SET LOCAL synchronous_commit = off", is_prepared=False)
-_TRANSACTION = Statement("SELECT pg_current_xact_id()::text")
-_NUMBERS = Statement("SELECT nextval('cannery.numbers') FROM generate_series(1, $1)", "int8")
-_HOLDING = Statement(
-    f"SELECT d.at, p.position, {rows.COLUMNS} FROM unnest($1, $2)"  # noqa: S608 - names are ours
-    " WITH ORDINALITY d(chain, space, at) JOIN cannery.prefixes p ON p.chain = d.chain AND p.space = d.space"
-    " JOIN cannery.conversations c ON c.number = p.number AND c.profile = 'archive'"
-    " ORDER BY d.at, c.deleted",
-    "bytea[] int8[]",
-)
-_CONTENTS = Statement(
-    "SELECT c.scope, c.digest, c.content, c.staged IS NOT NULL FROM cannery.contents c"
-    " JOIN unnest($1, $2) d(scope, digest)"
-    " ON c.digest = d.digest AND c.scope = d.scope ORDER BY c.content FOR KEY SHARE OF c",
-    "text[] bytea[]",
-)
-_KEYS = Statement(
-    "SELECT k.scope, k.key, k.start, k.stop, k.place FROM cannery.keys k"
-    " JOIN unnest($1, $2) d(scope, key) ON k.key = d.key AND k.scope = d.scope",
-    "text[] text[]",
-)
 _PUT_LINES = Statement(
     "INSERT INTO cannery.lines SELECT * FROM unnest($1, $2, $3)", "int8[] int8[] bytea[]"
 )
@@ -92,28 +66,14 @@ _USE = Statement(
 )
 _WANT = Statement("UPDATE cannery.contents SET staged = NULL WHERE content = ANY($1)", "int8[]")
 _REMEMBER = Statement(
-    "INSERT INTO cannery.keys (scope, key, start, stop, place)"
-    " SELECT * FROM unnest($1, $2, $3, $4, $5)",
-    "text[] text[] int8[] int8[] text[]",
+    "INSERT INTO cannery.keys (scope, key, start, stop, place)"  # noqa: S608 - names are ours
+    f" SELECT scope, key, start, stop, {OWN_PLACE.format(identity='identity', change='change')}"
+    " FROM unnest($1, $2, $3, $4, $5, $6) k(scope, key, start, stop, identity, change)",
+    "text[] text[] int8[] int8[] text[] int8[]",
 )
 _FORGET = Statement(
     "DELETE FROM cannery.keys WHERE made <= (SELECT max(made) FROM cannery.keys) - $1", "int8"
 )
-
-
-class _Order(NamedTuple):
-    """A change, with what takes long done before anything is locked."""
-
-    change: Change
-    encoded: dict[bytes, Encoded]
-    sealed: bytes | None
-
-
-class _Known(NamedTuple):
-    """A conversation as it is stored."""
-
-    row: Row
-    metadata: bytes | None
 
 
 class Commits:
@@ -123,6 +83,7 @@ class Commits:
         self._pool = pool
         self._objects = objects
         self._identity = identity
+        self._memory = Memory()
 
     def submit(
         self, changes: Sequence[Change], durability: Durability
@@ -132,15 +93,14 @@ class Commits:
             check_change(change)
         if not changes:
             return []
-        is_lazy = durability == "os"
         is_lost = False
-        for _ in range(_ATTEMPTS):
+        for attempt in range(_ATTEMPTS):
             self._stage_large(changes)
             orders = [self._order(change) for change in changes]
-            work = _Transaction(orders, self._identity, is_lazy=is_lazy)
+            work = _Transaction(orders, self._identity, self._memory, is_lazy=durability == "os")
             try:
                 with self._pool.connection() as connection:
-                    outcomes = work.run(connection)
+                    outcomes = work.run(connection, self._pool.losses, may_recall=attempt == 0)
             except RacedError:
                 continue
             except LostError as error:
@@ -156,14 +116,14 @@ class Commits:
                 return outcomes
         return [StoreUnavailableError(f"{self._pool.name}: could not commit") for _ in changes]
 
-    def _order(self, change: Change) -> _Order:
+    def _order(self, change: Change) -> Order:
         encoded = {
             digest: encode(data)
             for digest, data in change.contents.items()
             if data is not None and not self._is_large(data)
         }
         metadata = change.metadata
-        return _Order(change, encoded, None if metadata is None else seal(metadata.encode(), 0))
+        return Order(change, encoded, None if metadata is None else seal(metadata.encode(), 0))
 
     def _is_large(self, data: bytes) -> bool:
         return self._objects is not None and len(data) >= LARGE
@@ -195,53 +155,81 @@ class Commits:
         )
 
 
+class _Made(NamedTuple):
+    """A change that was gathered: where its lines go, and its number in the transaction."""
+
+    start: int
+    stop: int
+    change: int
+
+
 class _Transaction:
     """One attempt to make some changes."""
 
-    def __init__(self, orders: Sequence[_Order], identity: str, *, is_lazy: bool) -> None:
+    def __init__(
+        self, orders: Sequence[Order], identity: str, memory: Memory, *, is_lazy: bool
+    ) -> None:
         self._orders = orders
-        self._identity = identity
+        self.identity = identity
+        self._memory = memory
         self._is_lazy = is_lazy
-        self._xid = 0
-        self._made = 0
+        self._number = 0
         self.was_begun = False
         self.is_unknown = False
         """Whether the commit was sent and not answered."""
 
-    def run(self, connection: Connection) -> list[Receipt | CanneryError]:
-        """Make them; the receipts are true once this has returned."""
-        outcomes: list[Receipt | CanneryError] = []
-        waiting = list(self._orders)
+    def run(
+        self, connection: Connection, losses: int, *, may_recall: bool
+    ) -> list[Receipt | CanneryError]:
+        """Make them, if possible from what is remembered; the receipts are true once this has returned."""
+        recalled = self._recalled(connection, losses) if may_recall else None
+        turns = self._read(connection) if recalled is None else [recalled]
+        self.is_unknown = True
+        try:
+            turns[-1].send(COMMIT)
+        except psycopg.Error as error:
+            self.is_unknown = error.sqlstate is None
+            raise
+        self.is_unknown = False
+        for turn in turns:
+            turn.keep(self._memory, losses)
+        return [outcome for turn in turns for outcome in turn.outcomes()]
+
+    def _recalled(self, connection: Connection, losses: int) -> _Written | None:
+        """All changes from what is remembered; None if one depends on something else, or cannot be made."""
+        if len(_independent(self._orders)) < len(self._orders):
+            return None
+        seen = self._memory.recall(connection, self._orders, losses, is_lazy=self._is_lazy)
+        if seen is None:
+            return None
+        written = _Written(seen, self._orders, self)
+        return written if written.is_whole else None
+
+    def _read(self, connection: Connection) -> list[_Written]:
+        """All changes from what is read under locks, in as many turns as they need; the last is not yet sent."""
+        turns: list[_Written] = []
+        waiting = self._orders
         while waiting:
+            if turns:
+                turns[-1].send()
             turn = _independent(waiting)
             waiting = waiting[len(turn) :]
-            seen = _Seen(connection, turn, self._orders if not outcomes else None, self._is_lazy)
+            everything = None if turns else self._orders
+            spare = self._memory.lacking()
+            seen = read(connection, turn, everything, spare=spare, is_lazy=self._is_lazy)
             self.was_begun = True
-            self._xid = seen.xid or self._xid
-            written = _Written(connection, seen, self)
-            outcomes += [written.make(order) for order in turn]
-            calls = list(written.calls())
-            if waiting:
-                exchange(connection, calls)
-            else:
-                self.is_unknown = True
-                exchange(connection, [*calls, (COMMIT, ())])
-                self.is_unknown = False
-        return outcomes
+            turns.append(_Written(seen, turn, self))
+        return turns
 
-    def next_place(self) -> tuple[int, int]:
-        """Where the feed notes the next change."""
-        self._made += 1
-        return self._xid, self._made
-
-    def cursor_of(self, place: tuple[int, int]) -> str:
-        """The same as others see it."""
-        return place_of(self._identity, *place)
+    def next_number(self) -> int:
+        """The number of the next change in the transaction."""
+        self._number += 1
+        return self._number
 
 
-def _independent(orders: Sequence[_Order]) -> list[_Order]:
+def _independent(orders: Sequence[Order]) -> list[Order]:
     """The first changes of which none looks at what one before it writes."""
-    turn: list[_Order] = []
+    turn: list[Order] = []
     touched: set[object] = set()
     for order in orders:
         change = order.change
@@ -256,113 +244,75 @@ def _independent(orders: Sequence[_Order]) -> list[_Order]:
     return turn
 
 
-class _Seen:
-    """What the changes of a turn depend on, read in one round trip, and locked."""
+class _Put(NamedTuple):
+    """The row of a conversation as a change writes it."""
 
-    def __init__(
-        self,
-        connection: Connection,
-        turn: Sequence[_Order],
-        everything: Sequence[_Order] | None,
-        is_lazy: bool,  # noqa: FBT001 - what the one caller knows
-    ) -> None:
-        self.connection = connection
-        changes = [order.change for order in turn]
-        contents = sorted({(one.scope, digest) for one in changes for digest in one.contents})
-        keys = [(one.scope, one.key) for one in changes if one.key is not None]
-        self._claims = [
-            (claim, space_of(one.scope, one.session)) for one in changes for claim in one.claims
-        ]
-        needed = sum(one.metadata is not None for one in changes)
-        needed += sum(len(order.encoded) for order in turn)
-        calls = [] if everything is None else _begin(everything, is_lazy=is_lazy)
-        calls.append((_ROWS, (_identifiers(everything or turn),)))
-        calls += rows.for_all(_KEYS, keys)
-        calls += rows.for_all(_HOLDING, self._claims)
-        calls += rows.for_all(_CONTENTS, contents)
-        if needed:
-            calls.append((_NUMBERS, (needed,)))
-        answers = exchange(connection, calls)
-        found = {call[0]: answer for call, answer in zip(calls, answers, strict=True)}
-        self.xid = int(found[_TRANSACTION][0][0]) if _TRANSACTION in found else 0
-        self.known: dict[str, _Known] = {}
-        for *values, metadata in found[_ROWS]:
-            row = rows.to_row(values)
-            self.known[row.id] = _Known(row, unseal(metadata))
-        self.keys = {(scope, key): Receipt(*rest) for scope, key, *rest in found.get(_KEYS, ())}
-        self._holding = found.get(_HOLDING, ())
-        self.contents: dict[tuple[str, bytes], tuple[int, bool]] = {
-            (scope, digest): (content, is_staged)
-            for scope, digest, content, is_staged in found.get(_CONTENTS, ())
-        }
-        self._numbers = iter(sorted(number for (number,) in found.get(_NUMBERS, ())))
+    known: Known | None
+    row: Row
+    order: Order
+    grown: Grown | None
+    change: int
 
-    def next_number(self) -> int:
-        """A number for a conversation or content."""
-        return int(next(self._numbers))
+    def statements(self) -> Iterator[Call]:
+        """What writes it."""
+        if self.known is not None:
+            known = self.known
+            yield from rows.put_changed(
+                known.row, known.version, self.row, self.order.sealed, self.change
+            )
+        elif self.order.sealed is not None:
+            yield from rows.put_new(self.row, self.order.sealed, self.change)
 
-    def is_held(self, change: Change) -> bool:
-        """Whether a living conversation of the scope and session holds what a change claims."""
-        space = space_of(change.scope, change.session)
-        wanted = {(claim, space) for claim in change.claims}
-        for at, position, *values in self._holding:
-            if self._claims[at - 1] in wanted:
-                row = rows.to_row(values)
-                if rows.living_at(self.connection, row, position) is not None:
-                    return True
-        return False
+    @property
+    def metadata(self) -> bytes | None:
+        """The metadata after the change."""
+        metadata = self.order.change.metadata
+        if metadata is not None:
+            return metadata.encode()
+        return None if self.known is None else self.known.metadata
 
-
-def _begin(everything: Sequence[_Order], *, is_lazy: bool) -> list[Call]:
-    """Begin a transaction with the locks of all that will be claimed in it."""
-    locks = sorted(
-        {
-            _lock_of(claim, space_of(order.change.scope, order.change.session))
-            for order in everything
-            for claim in order.change.claims
-        }
-    )
-    calls: list[Call] = [(BEGIN, ()), (_TRANSACTION, ())]
-    if is_lazy:
-        calls.append((_LAZY, ()))
-    if locks:
-        calls.append((_LOCKS, (locks,)))
-    return calls
-
-
-def _identifiers(orders: Sequence[_Order]) -> list[str]:
-    found: set[str] = set()
-    for order in orders:
-        change = order.change
-        found |= {change.identifier, *map(check_identifier, change.requires)}
-        if change.metadata is not None and change.metadata.parent is not None:
-            found.add(change.metadata.parent)
-    return sorted(found)
-
-
-def _lock_of(claim: bytes, space: int) -> int:
-    named = claim + space.to_bytes(8, "big", signed=True)
-    return int.from_bytes(hashlib.sha256(named).digest()[:8], "big", signed=True)
+    @property
+    def calls(self) -> Mapping[str, int]:
+        """The latest calls after the change."""
+        made = () if self.grown is None else self.grown.calls
+        return latest_calls(self.known, [(call, ordinal) for _, call, _, ordinal, _ in made])
 
 
 class _Written:
     """What the changes of a turn write, gathered, to be sent at once."""
 
-    def __init__(self, connection: Connection, seen: _Seen, transaction: _Transaction) -> None:
-        self._connection = connection
+    def __init__(self, seen: Seen, turn: Sequence[Order], transaction: _Transaction) -> None:
+        self._connection = seen.connection
         self._seen = seen
         self._transaction = transaction
-        self._rows: list[tuple[Row | None, Row, bytes | None, tuple[int, int]]] = []
+        self._xid = 0
+        self._rows: list[_Put] = []
         self._grown: list[Grown] = []
         self._said: list[tuple[int, int, Sequence[Any]]] = []
         self._lines: list[tuple[int, int, bytes]] = []
         self._new: list[tuple[int, str, bytes, Encoded]] = []
         self._uses: list[tuple[int, int]] = []
+        self._held: set[int] = set()
         self._wanted: list[int] = []
         self._keys: list[tuple[Any, ...]] = []
         self._chains: set[tuple[int, bytes]] = set()
+        self._outcomes = [self._try(order) for order in turn]
 
-    def make(self, order: _Order) -> Receipt | CanneryError:
+    @property
+    def is_whole(self) -> bool:
+        """Whether every change can be made."""
+        return all(isinstance(outcome, _Made) for outcome in self._outcomes)
+
+    def outcomes(self) -> Iterator[Receipt | CanneryError]:
+        """For each change its receipt, or why it was not made."""
+        for outcome in self._outcomes:
+            if isinstance(outcome, _Made):
+                place = place_of(self._transaction.identity, self._xid, outcome.change)
+                yield Receipt(outcome.start, outcome.stop, place)
+            else:
+                yield outcome
+
+    def _try(self, order: Order) -> _Made | Receipt | CanneryError:
         """Check a change and gather what it writes, or say why it is not made."""
         change = order.change
         if change.key is not None:
@@ -377,7 +327,7 @@ class _Written:
         except CanneryError as error:
             return error
 
-    def _make(self, order: _Order) -> Receipt:
+    def _make(self, order: Order) -> _Made:
         change = order.change
         self._check(order)
         known = self._seen.known.get(change.identifier)
@@ -385,9 +335,8 @@ class _Written:
         if change.expected is not None and change.expected != start:
             raise ConflictError(f"expected position {change.expected}, found {start}", start)
         row, grown = self._learn(change, None if known is None else known.row, start)
-        place = self._transaction.next_place()
-        receipt = Receipt(start, start + len(change.lines), self._transaction.cursor_of(place))
-        self._rows.append((None if known is None else known.row, row, order.sealed, place))
+        made = _Made(start, start + len(change.lines), self._transaction.next_number())
+        self._rows.append(_Put(known, row, order, grown, made.change))
         if grown is not None:
             self._grown.append(grown)
             self._chains.update((prefix.space, prefix.chain) for prefix in grown.prefixes)
@@ -397,10 +346,11 @@ class _Written:
         for digest in change.contents:
             self._use(order, row.number, digest)
         if change.key is not None:
-            self._keys.append((change.scope, change.key, *receipt))
-        return receipt
+            identity = self._transaction.identity
+            self._keys.append((change.scope, change.key, *made[:2], identity, made.change))
+        return made
 
-    def _check(self, order: _Order) -> None:
+    def _check(self, order: Order) -> None:
         change = order.change
         for identifier, expected in change.requires.items():
             found = self._seen.known.get(identifier)
@@ -441,11 +391,11 @@ class _Written:
         if not change.lines:
             return before, None
         grown = writing.grow(
-            before, change.entries, lambda call: rows.find_call(connection, before, call)
+            before, change.entries, lambda call: self._seen.find_call(before, call)
         )
         return grown.row._replace(searched=grown.row.length), grown
 
-    def _use(self, order: _Order, number: int, digest: bytes) -> None:
+    def _use(self, order: Order, number: int, digest: bytes) -> None:
         """Note that a conversation refers to content, which is thus no longer only staged."""
         scope = order.change.scope
         known = self._seen.contents.get((scope, digest))
@@ -453,27 +403,46 @@ class _Written:
             known = self._seen.next_number(), False
             self._seen.contents[scope, digest] = known
             self._new.append((known[0], scope, digest, order.encoded[digest]))
+        elif self._seen.checks:
+            self._held.add(known[0])
         content, is_staged = known
         self._uses.append((number, content))
         if is_staged:
             self._wanted.append(content)
 
-    def calls(self) -> Iterator[Call]:
-        """All of it, in an order that avoids deadlocks."""
-        for before, row, metadata, place in self._rows:
-            if before is None and metadata is not None:
-                yield from rows.put_new(row, metadata, place)
-            else:
-                yield from rows.put_changed(before or row, row, metadata, place)
+    def send(self, *end: Statement) -> None:
+        """Send all of it, in an order that avoids deadlocks, with statements that end it."""
+        calls = [*self._seen.checks, *self._calls()]
+        later = itertools.chain(rows.put_words(self._said), ((statement, ()) for statement in end))
+        answers = exchange(self._connection, calls, later)
+        for (statement, _), answer in zip(calls, answers, strict=False):
+            if statement in rows.PUT:
+                self._xid = int(answer[0][0])
+
+    def keep(self, memory: Memory, losses: int) -> None:
+        """Remember what was committed."""
+        known = [
+            Known(put.row, put.metadata, self._version(put.change), put.calls) for put in self._rows
+        ]
+        contents = {name: content for name, (content, _) in self._seen.contents.items()}
+        memory.keep(losses, known, contents)
+        memory.spare(self._seen.numbers)
+
+    def _version(self, change: int) -> Version:
+        return Version(self._xid & 0xFFFFFFFF, change)
+
+    def _calls(self) -> Iterator[Call]:
+        for put in sorted(self._rows, key=lambda put: put.row.id):
+            yield from put.statements()
         yield from self._content_calls()
         yield from rows.for_all(_PUT_LINES, self._lines)
         yield from rows.put_grown(self._grown)
-        yield from rows.put_words(self._said)
         yield from rows.for_all(_REMEMBER, sorted(self._keys))
         if self._keys and not secrets.randbelow(_PRUNED):
             yield _FORGET, (_KEPT_KEYS,)
 
     def _content_calls(self) -> Iterator[Call]:
+        yield from expect_contents(sorted(self._held - {new[0] for new in self._new}))
         new = sorted(self._new, key=lambda one: (one[2], one[1]))
         yield from rows.for_all(
             PUT_CONTENTS,

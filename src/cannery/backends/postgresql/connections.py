@@ -96,6 +96,8 @@ class Pool:
         self._lock = threading.Lock()
         self._process = os.getpid()
         self._is_open = True
+        self.losses = 0
+        """How often connections were lost; the server behind later ones may have been restored from a copy."""
 
     def _check(self) -> None:
         if os.getpid() != self._process:
@@ -108,19 +110,24 @@ class Pool:
         """A connection for one piece of work; errors of the server are ours."""
         self._check()
         with self._places, translated(self.name):
-            with self._lock:
-                connection = self._idle.pop() if self._idle else None
-            if connection is None:
-                connection = self.connect()
+            connection = self._idle_one() or self.connect()
             try:
                 yield connection
             finally:
                 self._take_back(connection)
 
+    def _idle_one(self) -> Connection | None:
+        """A connection that is not in use and that the server has not closed."""
+        with self._lock:
+            connection = self._idle.pop() if self._idle else None
+        if connection is not None and not connection.is_alive():
+            self.forget_idle()
+            connection = None
+        return connection
+
     def _take_back(self, connection: Connection) -> None:
         with contextlib.suppress(psycopg.Error):
-            # Whatever was begun and not committed is taken back.
-            connection.rollback()
+            connection.take_back()
         if connection.closed:
             self.forget_idle()
         elif connection.info.transaction_status != _IDLE or not self._is_open:
@@ -151,6 +158,7 @@ class Pool:
         """Close all connections that are not in use."""
         with self._lock:
             idle, self._idle = self._idle, []
+            self.losses += 1
         for connection in idle:
             connection.close()
 

@@ -44,6 +44,10 @@ class _Place(NamedTuple):
     at: tuple[int, int]
 
 
+OWN_PLACE = "{identity} || '/' || pg_current_xact_id()::text || '.' || {change}::text"
+"""What ``place_of`` gives for a change of the running transaction, in SQL."""
+
+
 def place_of(identity: str, transaction: int, change: int) -> Cursor:
     """Where the feed notes a change; no other change has it."""
     return f"{identity}/{transaction}.{change}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -42,14 +42,20 @@ def _settings(first: int) -> str:
 
 _PUT_NEW = Statement(
     f"INSERT INTO cannery.conversations (metadata, changed_by, change, {', '.join(_NAMES)})"  # noqa: S608 - names are ours
-    f" VALUES ($1, $2::xid8, $3, {', '.join(_marks(4, len(_NAMES)))})",
-    f"bytea text int8 {_kinds(_NAMES)}",
+    f" VALUES ($1, pg_current_xact_id(), $2, {', '.join(_marks(3, len(_NAMES)))})"
+    " RETURNING changed_by::text",
+    f"bytea int8 {_kinds(_NAMES)}",
 )
+# Without a version that is as expected the whole transaction fails.
 _PUT_CHANGED = Statement(
-    "UPDATE cannery.conversations SET metadata = coalesce($1, metadata), changed_by = $2::xid8,"  # noqa: S608 - names are ours
-    f" change = $3, {_settings(5)} WHERE number = $4",
-    f"bytea text int8 int8 {_kinds(_CHANGING)}",
+    "WITH own AS (UPDATE cannery.conversations SET metadata = coalesce($1, metadata),"  # noqa: S608 - names are ours
+    f" changed_by = pg_current_xact_id(), change = $2, {_settings(6)}"
+    " WHERE number = $3 AND xmin = $4 AND change = $5 RETURNING changed_by::text)"
+    " SELECT max(changed_by), cannery.expect(count(*) = 1) FROM own",
+    f"bytea int8 int8 xid int8 {_kinds(_CHANGING)}",
 )
+PUT = (_PUT_NEW, _PUT_CHANGED)
+"""The statements that write a conversation's row; the first column of their answers is the transaction."""
 _PUT_DERIVED = Statement(
     f"UPDATE cannery.conversations SET {_settings(2)} WHERE number = $1",  # noqa: S608 - names are ours
     f"int8 {_kinds(_CHANGING)}",
@@ -96,18 +102,24 @@ def _to_values(row: Row) -> list[Any]:
     return values
 
 
-def put_new(row: Row, metadata: bytes, place: tuple[int, int]) -> Iterator[Call]:
+class Version(NamedTuple):
+    """Which state of a row: the transaction that wrote it, without its epoch, and the number of the change in it."""
+
+    transaction: int
+    change: int
+
+
+def put_new(row: Row, metadata: bytes, change: int) -> Iterator[Call]:
     """Write the row of a new conversation."""
-    yield _PUT_NEW, [metadata, str(place[0]), place[1], *_to_values(row)]
+    yield _PUT_NEW, [metadata, change, *_to_values(row)]
     yield from _put_tags(row)
 
 
 def put_changed(
-    before: Row, row: Row, metadata: bytes | None, place: tuple[int, int]
+    before: Row, version: Version, row: Row, metadata: bytes | None, change: int
 ) -> Iterator[Call]:
-    """Write the row of a conversation that is there; its tags only if there are any."""
-    values = [metadata, str(place[0]), place[1], row.number, *_changing(_to_values(row))]
-    yield _PUT_CHANGED, values
+    """Write the row of a conversation that is there, if it still has a version; its tags only if there are any."""
+    yield _PUT_CHANGED, [metadata, change, row.number, *version, *_changing(_to_values(row))]
     if row.tags != "[]" or before.tags != "[]":
         yield _DROP_TAGS, (row.number,)
         yield from _put_tags(row)

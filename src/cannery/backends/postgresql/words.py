@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -21,6 +22,8 @@ _LONGEST_WORD = 500
 _MOST_PLACES = 255
 _LAST_PLACE = 16_383
 _LARGEST = 900_000
+_FIRST_PLACES = tuple(f":{place}" for place in range(1, _LAST_PLACE + 1))
+_NEXT_PLACES = tuple(f",{place}" for place in range(1, _LAST_PLACE + 1))
 
 
 class Searchable(NamedTuple):
@@ -44,31 +47,43 @@ def searchable(text: str) -> Searchable | None:
     words = split(text)
     if not words:
         return None
-    places: dict[str, list[int]] = {}
-    for place, word in enumerate(words, 1):
-        places.setdefault(word, []).append(place)
+    # A word has as many places at most as there are words, and a character at most four bytes.
     is_whole = (
         len(words) <= _LAST_PLACE
-        and max(map(len, places)) <= _LONGEST_WORD
-        and max(map(len, places.values())) <= _MOST_PLACES
+        and 4 * len(text) + 6 * len(words) <= _LARGEST
+        and max(map(len, words)) <= _LONGEST_WORD
+        and (len(words) <= _MOST_PLACES or max(Counter(words).values()) <= _MOST_PLACES)
     )
-    if not is_whole:
-        cut: dict[str, list[int]] = {}
-        for word, found in places.items():
-            cut.setdefault(word[:_LONGEST_WORD], []).extend(found)
-        places = {word: _kept(found) for word, found in cut.items()}
-    size = sum(len(word.encode()) + 2 * len(found) + 4 for word, found in places.items())
-    text_of = None if is_whole else f" {' '.join(words)} "
+    return Searchable(_vector(words), None) if is_whole else _cut(words)
+
+
+def _vector(words: Sequence[str]) -> str:
+    """The words with their places, of which none is too many."""
+    found: dict[str, str] = {}
+    for word, first, next_one in zip(words, _FIRST_PLACES, _NEXT_PLACES, strict=False):
+        if word in found:
+            found[word] += next_one
+        else:
+            found[word] = word + first
+    return " ".join(found.values())
+
+
+def _cut(words: Sequence[str]) -> Searchable:
+    """As many words and places as a vector can hold, with the words as text."""
+    text = f" {' '.join(words)} "
+    places: dict[str, list[int]] = {}
+    for place, word in enumerate(words, 1):
+        places.setdefault(word[:_LONGEST_WORD], []).append(place)
+    kept = {word: _kept(found) for word, found in places.items()}
+    size = sum(len(word.encode()) + 2 * len(found) + 4 for word, found in kept.items())
     if size > _LARGEST:
-        return Searchable(None, f" {' '.join(words)} ")
-    vector = " ".join([f"'{word}':{','.join(map(str, at))}" for word, at in places.items()])
-    return Searchable(vector, text_of)
+        return Searchable(None, text)
+    vector = " ".join([f"{word}:{','.join(map(str, at))}" for word, at in kept.items()])
+    return Searchable(vector, text)
 
 
 def _kept(places: Sequence[int]) -> list[int]:
-    return [place for place in sorted(places)[:_MOST_PLACES] if place <= _LAST_PLACE] or [
-        _LAST_PLACE
-    ]
+    return [place for place in places[:_MOST_PLACES] if place <= _LAST_PLACE] or [_LAST_PLACE]
 
 
 class Query(NamedTuple):
