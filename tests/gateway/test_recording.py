@@ -115,6 +115,27 @@ def test_an_edited_history_is_a_fork(own: Running) -> None:
         assert store.verify().damages == ()
 
 
+def test_an_answer_that_comes_first_does_not_take_the_place_of_another(own: Running) -> None:
+    """Of two calls with the same question the second is answered while the first one still streams."""
+    talk(own, *HISTORY[:2])
+    connection = http.client.HTTPConnection("127.0.0.1", own.port, timeout=60)
+    slow = json.dumps(chat("chat-hesitant", *HISTORY, stream=True))
+    connection.request("POST", CHAT, slow, {"content-type": "application/json"})
+    answer = connection.getresponse()
+    first = answer.headers["x-cannery-conversation"]
+    second = talk(own, *HISTORY)
+    own.settle()
+    answer.read()
+    connection.close()
+    assert first != second
+    with kept(own) as store:
+        assert {one.identifier for one in store.list()} == {first, second}
+        assert words(store.get(second).load())[-2:] == ["two", "echo: two"]
+        assert words(store.get(first).load())[-2:-1] == ["two"]
+        assert words(store.get(first).load())[-1] != "echo: two"
+        assert len(store.get(first)) == len(store.get(second)) == 5
+
+
 def test_a_shared_system_prompt_makes_no_fork(own: Running) -> None:
     first = talk(own, HISTORY[0], ("user", "one"))
     second = talk(own, HISTORY[0], ("user", "two"))

@@ -274,7 +274,7 @@ class Entry:
 
     def _take_place(self, plan: Plan, response: Response) -> int:
         """Note where the answer goes; an answer that is there already, behind the same question, is not kept twice."""
-        known = self._known_reply(response) if self._is_known(plan) else None
+        known = self._known_reply(response) if self.is_known(plan) else None
         if known is not None and known.identifier == plan.parent:
             position = known.position
             self.plan = plan._replace(kind="repeat", known=known.known, position=position)
@@ -304,7 +304,7 @@ class Entry:
         if not is_recorded:
             raise refuse(503, "the exchange could not be recorded", code="not_recorded")
 
-    def _is_known(self, plan: Plan) -> bool:
+    def is_known(self, plan: Plan) -> bool:
         """Whether all that was asked is kept, and something follows it."""
         return plan.kind == "fork" and plan.known >= self._asked.spoken
 
@@ -340,7 +340,7 @@ class Entry:
         self.is_aborted = True
         self._take(self._call)
         self._ledger.give_up(self.plan, self._claimed)
-        if self._is_known(self.plan):
+        if self.is_known(self.plan):
             # It was asked before, and now nothing was said.
             self.plan = self.plan._replace(kind="repeat", known=len(self._asked.digests))
         self._recorder.put(self)

@@ -141,7 +141,7 @@ class Filer:
             is_exact=not is_guess,
             is_claimed=_is_first(entry, plan),
             session=entry.identity.session,
-            is_apart=entry.identity.is_side,
+            is_apart=entry.identity.is_side or entry.is_known(plan),
             link=self._link(entry, plan),
             turn=_turn(entry, plan),
         )

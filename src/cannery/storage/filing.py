@@ -61,9 +61,9 @@ class Filing(Struct, frozen=True):
     It is joined with histories of the same ``session`` only; None is a session like any other. ``match`` is what
     ``Store.recognise`` would find; None if nothing of the history is stored. With ``is_exact`` it is filed there or not
     at all: a ConflictError or ConversationNotFoundError says that it does not fit. With ``is_apart`` nothing is added
-    to what is found: a fork goes on from there. With ``is_claimed`` a history that is said to be new is refused with a
-    ConflictError where another was filed meanwhile that begins like it. ``link`` says what a new conversation is to its
-    parent, and ``turn`` what is kept with the first message that is added.
+    to what is found: a fork goes on from there, if the history does. With ``is_claimed`` a history that is said to be
+    new is refused with a ConflictError where another was filed meanwhile that begins like it. ``link`` says what a new
+    conversation is to its parent, and ``turn`` what is kept with the first message that is added.
     """
 
     history: Iterable[AnyCanister]
@@ -152,8 +152,8 @@ class _Work:
         return next(((one,) for one in self.spoken.digests[known:] if one is not None), ())
 
     def says_more(self, match: Match) -> bool:
-        """Whether the history goes on with something else than the conversation that begins like it."""
-        return not match.is_at_end and any(self.spoken.digests[match.known :])
+        """Whether the history goes on behind what is known of it."""
+        return any(self.spoken.digests[match.known :])
 
 
 def file_many(
@@ -231,7 +231,7 @@ def _plan(store: Store, work: _Work) -> Change | None:
 def _branch(store: Store, work: _Work, match: Match) -> Change | None:
     """The change that makes a fork, unless all of the history is there."""
     is_given = work.filing.match is match
-    if not is_given and not work.is_apart and not work.says_more(match):
+    if not is_given and not work.says_more(match):
         return _all_known(store, work, match)
     facts = ForkFacts(
         tags=work.filing.tags if work.filing.is_exact else None,
