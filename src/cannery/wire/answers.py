@@ -1,18 +1,175 @@
-"""What answers share: the ids made for calls, the pieces to write, and reading errors, also in place of an answer."""
+"""What answers share: the fields around what was said, the ids made for calls, the pieces to write, and errors.
+
+``Answers`` reads and writes the fields around from one table: what a row takes is a fact of the response, what no row
+takes is residue. A dialect says what was said; answers that are built otherwise do the rest by themselves.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from msgspec import Struct
+
 from cannery.errors import DialectError
-from cannery.messages.canisters import ResultCanisterClass
-from cannery.messages.requests import Response
+from cannery.messages.absence import absent
+from cannery.messages.canisters import AnyCanister, InvocationCanisterClass, ResultCanisterClass
+from cannery.messages.content import RefusalContentClass
+from cannery.messages.conversation import Conversation
+from cannery.messages.json_text import write_json
+from cannery.messages.requests import Response, Usage, new_response
+from cannery.messages.residue import Residue
 from cannery.wire.bodies import Object, read_value
 from cannery.wire.contract import Piece, WireError
+from cannery.wire.counts import Counts
+from cannery.wire.endings import Finishes, report_ending
 from cannery.wire.losses import Report
 from cannery.wire.parting import parted_texts
+from cannery.wire.places import Places
+from cannery.wire.residues import nested, own_residue, recall, take_usual
+
+
+class Fact(Struct, frozen=True):
+    """One field around an answer: a fact of the response, or, without a name, what is always said (``usual``).
+
+    Values of a ``kind`` are taken as they are, others are read and written. ``usual`` is also said where the response
+    does not know the fact; absent for nothing.
+    """
+
+    key: str
+    name: str = ""
+    usual: Any = absent
+    kind: type = str
+    read: Callable[[Any], Any] | None = None
+    write: Callable[[Any], Any] | None = None
+
+    def written(self, said: Any) -> Any:
+        """What stands in a body for a fact, or for one that is not known."""
+        if said is absent:
+            return self.usual
+        return said if self.write is None else self.write(said)
+
+
+class Answers(Struct, frozen=True):
+    """The fields around what is said in the answers of a dialect.
+
+    ``finish`` is the field of the reason, "" where it stands elsewhere; ``usage`` that of the token counts, "" where
+    they stand beside the others. ``reads_calls`` where a usual stop beside calls means that the model waits for
+    results. ``always_counts`` where an answer of another dialect without counts gets zeros. ``says`` is what
+    ``report_ending`` takes.
+    """
+
+    dialect: str
+    finishes: Finishes
+    counts: Counts
+    facts: tuple[Fact, ...] = ()
+    finish: str = ""
+    usage: str = "usage"
+    reads_calls: bool = False
+    always_counts: bool = False
+    says: Collection[str] = ()
+
+    def read(
+        self,
+        body: Object,
+        canisters: list[AnyCanister],
+        places: Places,
+        inner: Mapping[str, Object | None],
+        *,
+        lacking: Sequence[str] = (),
+        form: str | None = None,
+        **found: Any,
+    ) -> Response:
+        """The response of a body without what was said in it, of which ``inner`` are the patches.
+
+        ``lacking`` are fields that writing adds and the body does not have, ``found`` facts that a dialect read itself.
+        """
+        lacking, inner = [*lacking], {**inner}
+        for fact in self.facts:
+            said: Any = absent
+            if fact.name:
+                value = body.get(fact.key, absent)
+                if fact.read is not None:
+                    said = fact.read(value)
+                elif type(value) is fact.kind:
+                    found[fact.name] = body.pop(fact.key)
+                    continue
+                found[fact.name] = said
+            written = fact.written(said)
+            if written is not absent:
+                take_usual(body, fact.key, written, lacking)
+        if self.finish:
+            found["finish"] = self._take_finish(body, canisters, places, lacking)
+        found["usage"] = self._take_usage(body, inner, lacking)
+        patch = nested(body, inner, lacking)
+        residue = None
+        if patch is not None or form is not None:
+            envelope = None if patch is None else write_json(patch)
+            residue = Residue(self.dialect, None, envelope, form)
+        conversation = Conversation.trusted(canisters)
+        return new_response(conversation, residue=residue, source=self.dialect, **found)  # type: ignore[no-any-return]
+
+    def _take_finish(
+        self, body: Object, canisters: list[AnyCanister], places: Places, lacking: list[str]
+    ) -> Any:
+        if self.finish not in body:
+            # What the answer does not say is told at what holds it.
+            places.settings["finish"] = ()
+        has_calls = self.reads_calls and endings(canisters)["has_calls"]
+        finish = self.finishes.read(body.get(self.finish), has_calls=has_calls)
+        written = None if finish is absent else self.finishes.word(finish)
+        take_usual(body, self.finish, written, lacking)
+        return finish
+
+    def _take_usage(self, body: Object, inner: dict[str, Object | None], lacking: list[str]) -> Any:
+        if self.usage:
+            usage, patch = self.counts.take(body.get(self.usage))
+            if usage is not absent:
+                del body[self.usage]
+                inner[self.usage] = patch
+            return usage
+        usage = self.counts.read(body)
+        if usage is not absent:
+            for key, count in self.counts.write(usage).items():
+                take_usual(body, key, count, lacking)
+        return usage
+
+    def write(self, response: Response, report: Report, said: Object, **shown: bool) -> Object:
+        """The body of a response in which something is ``said``; ``shown`` is what shows in the finish reason."""
+        is_same = response.source == self.dialect
+        body: Object = {}
+        for fact in self.facts:
+            written = fact.written(getattr(response, fact.name) if fact.name else absent)
+            if written is not absent:
+                body[fact.key] = written
+        body |= said
+        if not is_same:
+            report_ending(response, report, self.finishes, says=self.says)
+        if self.finish:
+            is_unsaid = is_same and response.finish is absent
+            shown = {} if is_same else shown
+            body[self.finish] = None if is_unsaid else self.finishes.word(response.finish, **shown)
+        body |= self._write_usage(response, is_same=is_same)
+        residue = own_residue(response, self.dialect)
+        return body if residue is None else recall(body, residue.envelope)
+
+    def _write_usage(self, response: Response, *, is_same: bool) -> Object:
+        usage = response.usage
+        if usage is absent and self.always_counts and not is_same:
+            usage = Usage()
+        if not isinstance(usage, Usage):
+            return {}
+        counts = self.counts.write(usage)
+        return {self.usage: counts} if self.usage else counts
+
+
+def endings(canisters: Iterable[AnyCanister]) -> dict[str, bool]:
+    """What an answer holds that shows in its finish reason."""
+    return {
+        "has_calls": any(isinstance(each, InvocationCanisterClass) for each in canisters),
+        "is_refused": any(isinstance(each.held, RefusalContentClass) for each in canisters),
+    }
 
 
 def call_stem(answer: Any) -> str:

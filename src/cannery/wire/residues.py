@@ -78,6 +78,19 @@ def take_usual(left: Object, key: str, usual: Any, dropped: list[str]) -> None:
         del left[key]
 
 
+def beyond(value: Object, written: Object) -> Object | None:
+    """The patch of what an object says beyond what writing says again: objects by their fields, other values whole."""
+    left: Object = {}
+    inner: dict[str, Object | None] = {}
+    for key, held in value.items():
+        usual = written.get(key)
+        if type(held) is dict and type(usual) is dict:
+            inner[key] = beyond(held, usual)
+        elif key not in written or type(held) is not type(usual) or held != usual:
+            left[key] = held
+    return nested(left, inner, [key for key in written if key not in value])
+
+
 def recall(ours: Any, patch: str | None) -> Any:
     """Ours with a remembered patch applied."""
     return ours if patch is None else restore(ours, decode_json(patch))

@@ -6,54 +6,68 @@ Anthropic counts cached input apart from ``input_tokens``; our usage counts all 
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from cannery.dialects.anthropic_messages.models import NAME
 from cannery.dialects.anthropic_messages.reading import MessageReader, decode_levels
 from cannery.dialects.anthropic_messages.settings import Path, refuse
 from cannery.dialects.anthropic_messages.writing import MessageWriter
-from cannery.families.blocks.answers import Counts, ending_word, endings, left_of_counts
 from cannery.families.blocks.reading import text_or_none
-from cannery.messages.absence import absent
-from cannery.messages.conversation import Conversation
-from cannery.messages.requests import FinishReason, Response, Usage, new_response
-from cannery.messages.residue import Residue
-from cannery.wire.answers import answer_pieces, read_nested_error, refuse_error
+from cannery.messages.requests import FinishReason, Response
+from cannery.wire.answers import (
+    Answers,
+    Fact,
+    answer_pieces,
+    endings,
+    read_nested_error,
+    refuse_error,
+)
 from cannery.wire.bodies import Object, encode, read_body
 from cannery.wire.contract import WireError
-from cannery.wire.controls import integer, text
-from cannery.wire.endings import report_ending
+from cannery.wire.counts import Counts
+from cannery.wire.endings import Finishes
 from cannery.wire.losses import Report
 from cannery.wire.places import Places
-from cannery.wire.residues import own_residue, recall, set_again
+from cannery.wire.residues import own_residue
 
-FINISH = {
-    "end_turn": FinishReason.Stop,
-    "max_tokens": FinishReason.Length,
-    "stop_sequence": FinishReason.StopSequence,
-    "tool_use": FinishReason.Tool,
-    "pause_turn": FinishReason.Pause,
-    "refusal": FinishReason.Refusal,
-    "model_context_window_exceeded": FinishReason.ContextWindow,
-}
-FINISH_WORDS = {
-    **{reason: word for word, reason in FINISH.items()},
-    FinishReason.Filter: "refusal",
-    FinishReason.Malformed: "end_turn",
-    FinishReason.Error: "end_turn",
-    FinishReason.Other: "end_turn",
-}
-UNNAMED = "msg_cannery"
-_SAYS = frozenset({FinishReason.Pause})
-# What every answer has, and what some of that is always.
-_ALWAYS = ("id", "type", "role", "model", "stop_reason", "stop_sequence")
-_CONSTANT = (("type", "message"), ("role", "assistant"))
-_COUNTS = Counts(
-    *("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+FINISHES = Finishes(
+    {
+        "end_turn": FinishReason.Stop,
+        "max_tokens": FinishReason.Length,
+        "stop_sequence": FinishReason.StopSequence,
+        "tool_use": FinishReason.Tool,
+        "pause_turn": FinishReason.Pause,
+        "refusal": FinishReason.Refusal,
+        "model_context_window_exceeded": FinishReason.ContextWindow,
+    },
+    {FinishReason.Filter: "refusal"},
 )
-_DETAILS, _THOUGHT = "output_tokens_details", "thinking_tokens"
-stop_word = partial(ending_word, "refusal")
+COUNTS = Counts(
+    {
+        "input": "input_tokens",
+        "output": "output_tokens",
+        "cache_read": "cache_read_input_tokens",
+        "cache_write": "cache_creation_input_tokens",
+        "reasoning": "output_tokens_details.thinking_tokens",
+    },
+    apart=("cache_read", "cache_write"),
+)
+UNNAMED = "msg_cannery"
+ANSWERS = Answers(
+    NAME,
+    FINISHES,
+    COUNTS,
+    (
+        Fact("id", "identifier", UNNAMED),
+        Fact("type", usual="message"),
+        Fact("role", usual="assistant"),
+        Fact("model", "model", ""),
+        Fact("stop_sequence", "stop_sequence", None),
+    ),
+    "stop_reason",
+    always_counts=True,
+    says=("stop_sequence",),
+)
 
 
 def read_response(body: bytes, places: Places) -> Response:
@@ -90,9 +104,6 @@ def _read_response(body: Object, places: Places) -> Response:
         refuse_error(NAME, body, "content")
         refuse(("content",), "is required")
     content = body.pop("content")
-    if "stop_reason" not in body:
-        # What the answer does not say is told at its root.
-        places.settings["finish"] = ()
     reader = _AnswerReader(places, body.get("model"))
     form = None
     if type(content) is list:
@@ -100,82 +111,12 @@ def _read_response(body: Object, places: Places) -> Response:
     else:
         form = "string"
         reader.answer(content, ("content",), None)
-    model, identifier, finish, stop, usage, envelope = take_envelope(body, reader.apart)
-    residue = Residue(NAME, None, envelope, form) if envelope or form else None
-    canisters = Conversation.trusted(reader.canisters)
-    return new_response(  # type: ignore[no-any-return]
-        canisters, finish, usage, model, identifier, stop, residue, NAME
-    )
+    return ANSWERS.read(body, reader.canisters, places, content_patch(reader.apart), form=form)
 
 
-def take_envelope(body: Object, apart: Object) -> tuple[Any, Any, Any, Any, Any, str | None]:
-    """Take what stands around the content: model, id, finish, stop sequence, usage, and the patch for what is left.
-
-    ``apart`` has the patches of blocks that hold more than their canisters, by their positions.
-    """
-    patch: Object = {"d": {"content": {"i": apart}}} if apart else {}
-    facts = _take_facts(body, patch)
-    usage = _take_usage(body, patch)
-    if body:
-        patch["s"] = body
-    return *facts, usage, encode(patch).decode() if patch else None
-
-
-def _take_facts(body: Object, patch: Object) -> tuple[Any, Any, Any, Any]:
-    """Take the model, the id and the end of an answer; what is missing, and would be written, is noted in the patch."""
-    missing = [key for key in _ALWAYS if key not in body]
-    if missing:
-        patch["x"] = missing
-    for key, usual in _CONSTANT:
-        if body.get(key) == usual:
-            del body[key]
-    model = body.pop("model") if type(body.get("model")) is str else absent
-    identifier = body.pop("id") if type(body.get("id")) is str else absent
-    word = body.get("stop_reason")
-    finish = read_finish(word)
-    if "stop_reason" in body and (word is None or (type(word) is str and word in FINISH)):
-        del body["stop_reason"]
-    stop = body.get("stop_sequence")
-    if "stop_sequence" in body and (stop is None or type(stop) is str):
-        del body["stop_sequence"]
-    return model, identifier, finish, text(stop)
-
-
-def _take_usage(body: Object, patch: Object) -> Any:
-    """Take the token counts, or absent; what is left of them is noted in the patch."""
-    usage = read_usage(body.get("usage"))
-    if usage is absent:
-        return absent
-    counts, written = body.pop("usage"), write_usage(usage)
-    inner: dict[str, Object | None] = {}
-    if usage.reasoning is not absent:
-        details = counts[_DETAILS]
-        inner[_DETAILS] = set_again({key: details[key] for key in details if key != _THOUGHT})
-        counts[_DETAILS] = written[_DETAILS]
-    left = left_of_counts(counts, written, inner)
-    if left is not None:
-        patch.setdefault("d", {})["usage"] = left
-    return usage
-
-
-def read_finish(word: Any) -> Any:
-    """Why the model stopped, or absent."""
-    return FINISH.get(word, FinishReason.Other) if type(word) is str else absent
-
-
-def read_usage(value: Any) -> Any:
-    """Token counts, or absent."""
-    details = value.get(_DETAILS) if type(value) is dict else None
-    thought = details.get(_THOUGHT) if type(details) is dict else None
-    return _COUNTS.read(value, reasoning=integer(thought))
-
-
-def write_usage(usage: Usage) -> Object:
-    """Token counts in the usual form."""
-    body = _COUNTS.write(usage)
-    if usage.reasoning is not absent:
-        body[_DETAILS] = {_THOUGHT: usage.reasoning}
-    return body
+def content_patch(apart: Object) -> Object:
+    """The patch of blocks that hold more than their canisters, by their positions."""
+    return {"content": {"i": apart}} if apart else {}
 
 
 def write_response(response: Response, report: Report) -> Object:
@@ -188,35 +129,10 @@ def write_response(response: Response, report: Report) -> Object:
     )
     pieces = answer_pieces(response, NAME, report)
     content = writer.blocks(pieces, "assistant")
-    body = write_envelope(response)
-    if not is_same:
-        body["stop_reason"] = stop_word(body["stop_reason"], **endings(response.canisters))
-        body.setdefault("usage", write_usage(Usage()))
-        # This server says which stop sequence was met.
-        report_ending(response.replace(stop_sequence=absent), report, says=_SAYS)
+    body = ANSWERS.write(response, report, {"content": content}, **endings(response.canisters))
     residue = own_residue(response, NAME)
-    body["content"] = content
-    if residue is None:
-        return body
-    body = dict(recall(body, residue.envelope))
-    if residue.form == "string" and len(content) == 1:
+    if residue is not None and residue.form == "string" and len(content) == 1:
         body["content"] = content[0]["text"]
-    return body
-
-
-def write_envelope(response: Response) -> Object:
-    """Every field of the body but the content."""
-    finish = response.finish
-    body: Object = {
-        "id": UNNAMED if response.identifier is absent else response.identifier,
-        "type": "message",
-        "role": "assistant",
-        "model": "" if response.model is absent else response.model,
-        "stop_reason": FINISH_WORDS[finish] if isinstance(finish, FinishReason) else None,
-        "stop_sequence": None if response.stop_sequence is absent else response.stop_sequence,
-    }
-    if isinstance(response.usage, Usage):
-        body["usage"] = write_usage(response.usage)
     return body
 
 

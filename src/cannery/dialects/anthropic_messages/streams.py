@@ -12,15 +12,13 @@ from typing import Any
 from cannery.dialects.anthropic_messages.models import NAME
 from cannery.dialects.anthropic_messages.reading import read_citation
 from cannery.dialects.anthropic_messages.responses import (
-    FINISH_WORDS,
+    ANSWERS,
+    COUNTS,
+    FINISHES,
     UNNAMED,
+    content_patch,
     error_body,
-    read_finish,
-    read_usage,
-    stop_word,
-    take_envelope,
     take_files,
-    write_usage,
 )
 from cannery.dialects.anthropic_messages.writing import shown_citation
 from cannery.messages.absence import absent
@@ -42,6 +40,7 @@ from cannery.wire.arguments import call_input, wrapped_input
 from cannery.wire.bodies import Object, encode
 from cannery.wire.contract import StreamOptions
 from cannery.wire.controls import text
+from cannery.wire.places import Places
 from cannery.wire.sse import Frame, foreign_frame, named_frame
 from cannery.wire.stream_reading import EventReader, OpenArguments, OpenPart, left_of, object_of
 from cannery.wire.stream_writing import EventWriter, Thoughts, WrittenPart, words_of
@@ -181,16 +180,16 @@ class MessagesStreamReader(EventReader[_Block]):
             self._ending[level] = {**self._ending.get(level, {}), **rest}
 
     def _report(self, counts: Object) -> None:
-        usage = read_usage(self._usage)
+        usage = COUNTS.read(self._usage)
         if isinstance(usage, Usage):
-            self._report_usage(usage, counts, write_usage(usage))
+            self._report_usage(usage, counts, COUNTS.write(usage))
 
     def end(self) -> None:
         """End what is under way, and the answer, if it said why."""
         self._is_over = True
         body = {**self._message, **self._ending.get("event", {})}
         word = body.get("stop_reason")
-        finish = read_finish(word)
+        finish = FINISHES.read(word)
         if not isinstance(finish, FinishReason):
             super().end()
             return
@@ -200,12 +199,12 @@ class MessagesStreamReader(EventReader[_Block]):
         if "output_tokens" in self._usage:
             self._report(self._last_usage)
             body["usage"] = self._usage
-        usual = stop_word(FINISH_WORDS[finish], has_calls=self._has_calls, is_refused=False)
+        usual = FINISHES.word(finish, has_calls=self._has_calls)
         residue = self._kept(None, self._ending, None if word == usual else word)
         stop = text(body.get("stop_sequence"))
         # What a stream leaves out is no part of the residue of the whole answer.
-        *_, envelope = take_envelope({**_ALWAYS, **body}, self._apart)
-        around = None if envelope is None else Residue(NAME, None, envelope)
+        inner = content_patch(self._apart)
+        around = ANSWERS.read({**_ALWAYS, **body}, [], Places(), inner).residue
         self._out.append(Finish(finish, stop, residue, around))
 
     # --- blocks --------------------------------------------------------------------------------
@@ -347,7 +346,7 @@ class MessagesStreamWriter(EventWriter[WrittenPart]):
     def _counts(self, report: UsageReport | None) -> Object:
         """Tokens counted so far, as this server counts them."""
         report = report or UsageReport(Usage())
-        return self._recall(write_usage(report.usage), report)  # type: ignore[no-any-return]
+        return self._recall(COUNTS.write(report.usage), report)  # type: ignore[no-any-return]
 
     def fail(self, event: Failure, own: Object | None) -> bytes:
         """End the answer with an error."""
@@ -366,8 +365,8 @@ class MessagesStreamWriter(EventWriter[WrittenPart]):
 
     def finish(self, event: Finish) -> bytes:
         """The reason, the tokens, and the end of the answer."""
-        word = self._own(event).form or stop_word(
-            FINISH_WORDS[event.reason], has_calls=self._has_calls, is_refused=self._is_refused
+        word = self._own(event).form or FINISHES.word(
+            event.reason, has_calls=self._has_calls, is_refused=self._is_refused
         )
         sequence = None if event.stop_sequence is absent else event.stop_sequence
         own = self._own_envelope(event)

@@ -11,11 +11,9 @@ from typing import Any
 
 from cannery.dialects.bedrock_converse.reading import TYPED, ConverseReader, read_citation
 from cannery.dialects.bedrock_converse.responses import (
-    FINISH_WORDS,
-    read_usage,
-    stop_word,
-    take_envelope,
-    write_usage,
+    ANSWERS,
+    COUNTS,
+    FINISHES,
 )
 from cannery.dialects.bedrock_converse.tools import NAME
 from cannery.dialects.bedrock_converse.writing import ConverseWriter
@@ -129,15 +127,15 @@ class ConverseStreamReader(EventReader[_Block]):
             return
         for index in [*self._open]:
             self._close(index)
-        usage = read_usage(counts)
-        finish, _, patch = take_envelope(body, {})
-        if isinstance(usage, Usage):
-            self._report_usage(usage, object_of(counts), write_usage(usage))
-        usual = stop_word(FINISH_WORDS[finish], has_calls=self._has_calls, is_refused=False)
+        answer = ANSWERS.read(body, [], Places(), {})
+        if isinstance(answer.usage, Usage):
+            self._report_usage(answer.usage, object_of(counts), COUNTS.write(answer.usage))
+        finish: Any = answer.finish
+        usual = FINISHES.word(finish, has_calls=self._has_calls)
         told = {"stop": left_of(stop, _TOLD), "metadata": left_of(self._metadata, _TOLD)}
         beside = {key: each for key, each in told.items() if each}
         residue = self._kept(None, beside, None if word == usual else word)
-        self._out.append(Finish(finish, absent, residue, self._kept(None, patch)))
+        self._out.append(Finish(finish, absent, residue, answer.residue))
 
     # --- blocks --------------------------------------------------------------------------------
 
@@ -249,12 +247,12 @@ class ConverseStreamWriter(EventWriter[WrittenPart]):
     def finish(self, event: Finish) -> bytes:
         """The reason, and the tokens behind it."""
         own = self._own_envelope(event)
-        word = self._own(event).form or stop_word(
-            FINISH_WORDS[event.reason], has_calls=self._has_calls, is_refused=self._is_refused
+        word = self._own(event).form or FINISHES.word(
+            event.reason, has_calls=self._has_calls, is_refused=self._is_refused
         )
         usage = self._usage or UsageReport(Usage())
         metadata = {
-            "usage": self._recall(write_usage(usage.usage), usage),
+            "usage": self._recall(COUNTS.write(usage.usage), usage),
             "metrics": {"latencyMs": 0},
             **own.get("metadata", {}),
         }

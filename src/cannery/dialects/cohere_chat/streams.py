@@ -10,12 +10,9 @@ from typing import Any
 
 from cannery.dialects.cohere_chat.reading import PLAN, read_citation
 from cannery.dialects.cohere_chat.responses import (
-    FINISH_WORDS,
+    COUNTS,
+    FINISHES,
     MADE_ID,
-    finish_word,
-    read_finish,
-    take_counts,
-    write_counts,
 )
 from cannery.dialects.cohere_chat.settings import NAME
 from cannery.dialects.cohere_chat.writing import is_said, write_citation
@@ -191,14 +188,14 @@ class CohereStreamReader(EventReader[OpenPart]):
         if type(delta.get("error")) is str and delta["error"]:
             self._fail(Failure(delta["error"], raw=frame.data, dialect=NAME))
             return
-        usage, counted = take_counts(delta.get("usage"))
+        usage, counted = COUNTS.take(delta.get("usage"))
         if usage is not absent:
             del delta["usage"]
             self._out.append(UsageReport(usage, self._kept(counted)))
         word = delta.get("finish_reason")
-        reason = read_finish(word)
+        reason = FINISHES.read(word)
         reason = FinishReason.Stop if reason is absent else reason
-        if FINISH_WORDS[reason] == word:
+        if FINISHES.word(reason) == word:
             del delta["finish_reason"]
         own = self._kept(form=str(word) if "finish_reason" in delta else None)
         self._out.append(Finish(reason, residue=own, around=self._around(delta, counted)))
@@ -346,10 +343,10 @@ class CohereStreamWriter(EventWriter[_Part]):
     def finish(self, event: Finish) -> bytes:
         """The reason and the tokens."""
         has_calls = self._has_calls and not self._is_same
-        word = self._own(event).form or finish_word(event.reason, has_calls=has_calls)
+        word = self._own(event).form or FINISHES.word(event.reason, has_calls=has_calls)
         delta: Object = {"finish_reason": word}
         if self._usage is not None:
-            delta["usage"] = self._recall(write_counts(self._usage.usage), self._usage)
+            delta["usage"] = self._recall(COUNTS.write(self._usage.usage), self._usage)
         return named_frame("message-end", {"type": "message-end", "delta": delta}) + _DONE
 
     def fail(self, event: Failure, own: Object | None) -> bytes:

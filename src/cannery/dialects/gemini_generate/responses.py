@@ -24,7 +24,7 @@ from cannery.dialects.gemini_generate.forms import (
 )
 from cannery.dialects.gemini_generate.reading import Field, MessageReader
 from cannery.dialects.gemini_generate.writing import MessageWriter
-from cannery.families.gemini.answers import Counts, read_time
+from cannery.families.gemini.answers import read_time
 from cannery.families.gemini.reading import MISSING, characters
 from cannery.messages.absence import absent
 from cannery.messages.canisters import InvocationCanisterClass
@@ -38,7 +38,8 @@ from cannery.wire.answers import answer_pieces, call_stem, refuse_error
 from cannery.wire.bodies import Object, read_body
 from cannery.wire.citations import cited
 from cannery.wire.controls import text
-from cannery.wire.endings import report_ending
+from cannery.wire.counts import Counts
+from cannery.wire.endings import Finishes, report_ending
 from cannery.wire.losses import Report
 from cannery.wire.places import Places
 from cannery.wire.residues import own_residue, recall
@@ -49,73 +50,55 @@ _Candidate = Union[dict[str, _Said], list[Any], str, bool, int, float, None]  # 
 _Top = Union[list[_Candidate], dict[str, Any], str, bool, int, float, None]  # noqa: UP007 - msgspec
 decode_response = msgspec.json.Decoder(dict[str, _Top]).decode
 
-FINISH = {
-    "STOP": FinishReason.Stop,
-    "MAX_TOKENS": FinishReason.Length,
-    **dict.fromkeys(
-        (
-            "SAFETY",
-            "RECITATION",
-            "BLOCKLIST",
-            "PROHIBITED_CONTENT",
-            "SPII",
-            "IMAGE_SAFETY",
-            "IMAGE_PROHIBITED_CONTENT",
-            "IMAGE_RECITATION",
-            "MODEL_ARMOR",
-            "ESCALATION",
+FINISHES = Finishes(
+    {
+        "STOP": FinishReason.Stop,
+        "MAX_TOKENS": FinishReason.Length,
+        **dict.fromkeys(
+            (
+                *("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII"),
+                *("IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION"),
+                *("MODEL_ARMOR", "ESCALATION"),
+            ),
+            FinishReason.Filter,
         ),
-        FinishReason.Filter,
-    ),
-    **dict.fromkeys(
-        (
-            "MALFORMED_FUNCTION_CALL",
-            "UNEXPECTED_TOOL_CALL",
-            "TOO_MANY_TOOL_CALLS",
-            "MALFORMED_RESPONSE",
+        **dict.fromkeys(
+            (
+                *("MALFORMED_RESPONSE", "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL"),
+                "TOO_MANY_TOOL_CALLS",
+            ),
+            FinishReason.Malformed,
         ),
-        FinishReason.Malformed,
-    ),
-    "CONTINUATION": FinishReason.Pause,
-}
-FINISH_WORDS = {
-    FinishReason.Stop: "STOP",
-    FinishReason.Length: "MAX_TOKENS",
-    FinishReason.Tool: "STOP",
-    FinishReason.StopSequence: "STOP",
-    FinishReason.Refusal: "SAFETY",
-    FinishReason.Filter: "SAFETY",
-    FinishReason.Pause: "CONTINUATION",
-    FinishReason.ContextWindow: "MAX_TOKENS",
-    FinishReason.Malformed: "MALFORMED_RESPONSE",
-    FinishReason.Error: "OTHER",
-    FinishReason.Other: "OTHER",
-}
-
-CITING = ("groundingMetadata", "citationMetadata")
-_COUNTS = Counts(
-    *("promptTokenCount", "toolUsePromptTokenCount", "candidatesTokenCount"),
-    *("thoughtsTokenCount", "cachedContentTokenCount", "totalTokenCount"),
+        "CONTINUATION": FinishReason.Pause,
+        "OTHER": FinishReason.Other,
+    },
+    {
+        FinishReason.Refusal: "SAFETY",
+        FinishReason.ContextWindow: "MAX_TOKENS",
+        FinishReason.Error: "OTHER",
+    },
+    unsaid=("", "FINISH_REASON_UNSPECIFIED"),
 )
-write_usage = _COUNTS.write
+CITING = ("groundingMetadata", "citationMetadata")
+COUNTS = Counts(
+    {
+        "input": "promptTokenCount",
+        "tools": "toolUsePromptTokenCount",
+        "output": "candidatesTokenCount",
+        "reasoning": "thoughtsTokenCount",
+        "cache_read": "cachedContentTokenCount",
+        "total": "totalTokenCount",
+    },
+    apart=("tools", "reasoning"),
+    needs=(),
+)
 USUAL = both(
     (
         *("candidates", "modelVersion", "responseId", "createTime", "usageMetadata"),
-        *("finishReason", "index", _COUNTS.total, *_COUNTS.read_names),
+        *("finishReason", "index", *COUNTS.paths.values()),
     )
 )
 _SOURCES = ("web", "retrievedContext", "maps", "image")
-
-# An answer may as well leave it out.
-_SAYS = frozenset({*FinishReason, absent})
-
-
-def read_finish(word: Any, *, has_calls: bool) -> Any:
-    """Why the model stopped; Gemini says STOP also when it waits for tools."""
-    if type(word) is not str or word in ("", "FINISH_REASON_UNSPECIFIED"):
-        return absent
-    finish = FINISH.get(word, FinishReason.Other)
-    return FinishReason.Tool if has_calls and finish is FinishReason.Stop else finish
 
 
 def is_blocked(body: Object) -> bool:
@@ -187,7 +170,7 @@ def _read_candidates(
     finish = take_ending(candidate, has_calls=has_calls)
     if finish is absent and is_stopped and not reader.canisters:
         finish = FinishReason.Filter
-        candidate.write("finishReason", FINISH_WORDS[finish])
+        candidate.write("finishReason", FINISHES.word(finish))
     section.nest("candidates", candidates_patch(candidate, listed[1:]))
     return finish
 
@@ -206,9 +189,9 @@ def read_said(candidate: Object, reader: MessageReader) -> Object:
 
 def take_ending(candidate: Section, *, has_calls: bool) -> Any:
     """Take why a candidate ended, and its index; gives the reason, or absent."""
-    finish = read_finish(candidate.get("finishReason"), has_calls=has_calls)
+    finish = FINISHES.read(candidate.get("finishReason"), has_calls=has_calls)
     if finish is not absent:
-        candidate.take("finishReason", FINISH_WORDS[finish])
+        candidate.take("finishReason", FINISHES.word(finish))
     candidate.write("index", 0)
     return finish
 
@@ -245,10 +228,10 @@ def _cite(reader: MessageReader, citing: Object) -> None:
 
 def read_usage(counts: Section) -> Any:
     """Take token counts, or absent if there are none; thoughts count as output, prompts of tools as input."""
-    found = {key: whole(counts.get(key)) for key in _COUNTS.read_names if key in counts.keys}
-    usage = _COUNTS.read({key: value for key, value in found.items() if value is not absent})
+    paths = COUNTS.paths.values()
+    usage = COUNTS.read({key: whole(counts.get(key)) for key in paths if key in counts.keys})
     if usage is not absent:
-        for key, written in write_usage(usage).items():
+        for key, written in COUNTS.write(usage).items():
             counts.write(key, written)
     return usage
 
@@ -261,7 +244,7 @@ def write_response(response: Response, report: Report) -> Object:
         body = recall(body, residue.envelope)
     is_same = response.source == NAME
     if not is_same:
-        report_ending(response, report, says=_SAYS)
+        report_ending(response, report, FINISHES, says=("finish",))
     pieces = answer_pieces(response, NAME, report)
     if not pieces:
         return body
@@ -282,11 +265,11 @@ def _write_settings(response: Response) -> Object:
     """An answer without what was said."""
     candidate: Object = {}
     if isinstance(response.finish, FinishReason):
-        candidate["finishReason"] = FINISH_WORDS[response.finish]
+        candidate["finishReason"] = FINISHES.word(response.finish)
     candidate["index"] = 0
     body: Object = {"candidates": [candidate]}
     if isinstance(response.usage, Usage):
-        body["usageMetadata"] = write_usage(response.usage)
+        body["usageMetadata"] = COUNTS.write(response.usage)
     if isinstance(response.model, str):
         body["modelVersion"] = response.model
     if isinstance(response.identifier, str):

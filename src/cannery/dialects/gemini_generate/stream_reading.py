@@ -29,14 +29,13 @@ from cannery.dialects.gemini_generate.forms import (
 from cannery.dialects.gemini_generate.reading import MessageReader
 from cannery.dialects.gemini_generate.responses import (
     CITING,
-    FINISH_WORDS,
+    FINISHES,
     USUAL,
     candidates_patch,
     decode_response,
     is_blocked,
     read_around,
     read_citations,
-    read_finish,
     take_ending,
 )
 from cannery.families.gemini.answers import read_time
@@ -252,7 +251,7 @@ class GeminiStreamReader(EventReader[OpenPart]):
             self._end_partial()
             if self._behind:
                 self._catch_up()
-            finish = read_finish(word, has_calls=self._has_calls)
+            finish = FINISHES.read(word, has_calls=self._has_calls)
             if finish is not absent and self._finish is absent:
                 self._finish, self._word = finish, word
         return [{**unsaid, "index": 0}] if unsaid else []
@@ -372,7 +371,7 @@ class GeminiStreamReader(EventReader[OpenPart]):
         patch = section.patch()
         if usage is not absent:
             self._out.append(UsageReport(usage, self._kept(counts)))
-        is_usual = self._word in (None, FINISH_WORDS[self._finish])
+        is_usual = self._word in (None, FINISHES.word(self._finish))
         residue = self._kept(form=None if is_usual else self._word)
         self._out.append(Finish(self._finish, residue=residue, around=self._kept(None, patch)))
 

@@ -6,11 +6,10 @@ import msgspec
 
 from cannery.dialects.gemini_generate.forms import NAME, SIGNATURE, get, spelled
 from cannery.dialects.gemini_generate.responses import (
-    FINISH_WORDS,
+    COUNTS,
+    FINISHES,
     Grounding,
     is_blocked,
-    read_finish,
-    write_usage,
 )
 from cannery.dialects.gemini_generate.stream_reading import BLOCKED
 from cannery.dialects.gemini_generate.writing import MessageWriter
@@ -115,7 +114,7 @@ class GeminiStreamWriter(EventWriter[_Part]):
         return data_frame({"candidates": [candidate], **self._tail})
 
     def _last_chunk(self, event: Finish) -> bytes:
-        finish = self._own(event).form or FINISH_WORDS[event.reason]
+        finish = self._own(event).form or FINISHES.word(event.reason)
         candidate: Object = {
             "content": {"parts": [{"text": ""}], "role": "model"},
             "finishReason": finish,
@@ -132,7 +131,7 @@ class GeminiStreamWriter(EventWriter[_Part]):
         """The tokens that were counted, as this server counts them."""
         if self._usage is None:
             return {}
-        counts = self._recall(write_usage(self._usage.usage), self._usage)
+        counts = self._recall(COUNTS.write(self._usage.usage), self._usage)
         return {"usageMetadata": counts}
 
     def _note(self, part: Object) -> None:
@@ -200,7 +199,10 @@ def _restored(chunk: Object, event: Finish, word: str) -> Object:
         # All chunks before were about candidate 0.
         first = {**first, "index": 0}
     key = spelled(first, "finishReason")
-    if read_finish(first.get(key), has_calls=event.reason is FinishReason.Tool) is not event.reason:
+    if (
+        FINISHES.read(first.get(key), has_calls=event.reason is FinishReason.Tool)
+        is not event.reason
+    ):
         first = {**first, key: word}
     # A candidate that has not ended, or no number of its own, would be taken for the first.
     ended = [one for one in others if get(one, "finishReason") and one.get("index")]

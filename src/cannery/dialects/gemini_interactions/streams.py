@@ -21,12 +21,12 @@ from cannery.dialects.gemini_interactions.reading import (
     split_steps,
 )
 from cannery.dialects.gemini_interactions.responses import (
+    COUNTS,
+    FINISHES,
     NO_IDENTIFIER,
     answer_body,
     error_value,
-    finish_word,
     read_answer,
-    write_usage,
 )
 from cannery.dialects.gemini_interactions.settings import NAME
 from cannery.dialects.gemini_interactions.writing import StepWriter, is_sayable, write_citation
@@ -55,6 +55,7 @@ from cannery.wire.bodies import Object, encode
 from cannery.wire.contract import StreamOptions, WireError
 from cannery.wire.controls import text
 from cannery.wire.losses import Report
+from cannery.wire.places import Places
 from cannery.wire.residues import nested, recall, set_again
 from cannery.wire.sse import Frame, foreign_frame, named_frame
 from cannery.wire.stream_reading import EventReader, OpenArguments, OpenPart, left_of, object_of
@@ -289,7 +290,7 @@ class InteractionsStreamReader(EventReader[OpenPart]):
         fields = left_of({**self._answer, **told}, ("steps",))
         if fields.get("status") in (None, "in_progress"):
             fields["status"] = "completed"
-        response = read_answer(fields, calls, None, self._created)
+        response = read_answer(fields, calls, Places(), None, self._created)
         if isinstance(response.usage, Usage):
             self._out.append(UsageReport(response.usage))
         reason: Any = response.finish
@@ -507,9 +508,9 @@ class InteractionsStreamWriter(EventWriter[_Part]):
     def finish(self, event: Finish) -> bytes:
         """The whole answer, without its steps."""
         written = self._seal()
-        answer = self._answer(finish_word(event.reason))
+        answer = self._answer(FINISHES.word(event.reason))
         if self._usage is not None:
-            answer["usage"] = write_usage(self._usage.usage)
+            answer["usage"] = COUNTS.write(self._usage.usage)
         if event.around is not None and event.around.dialect == NAME:
             answer = recall(answer, event.around.envelope)
         return written + self._emit("interaction.completed", interaction=answer)

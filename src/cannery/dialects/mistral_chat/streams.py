@@ -12,7 +12,7 @@ from cannery.dialects.mistral_chat.reading import MistralReader
 from cannery.dialects.mistral_chat.settings import NAME
 from cannery.dialects.mistral_chat.writing import MistralWriter
 from cannery.errors import DialectError
-from cannery.families.chat.shape import FINISH_WORDS, FINISHES, Shape
+from cannery.families.chat.shape import TOKENS, WORDS, Shape
 from cannery.families.chat.stream_reading import ChatStreamReader, is_text
 from cannery.families.chat.stream_writing import ChatStreamWriter
 from cannery.families.openai.errors import read_openai_error
@@ -23,6 +23,8 @@ from cannery.messages.requests import FinishReason
 from cannery.wire.arguments import FREEFORM_INPUT
 from cannery.wire.bodies import Object, encode, read_value
 from cannery.wire.contract import Piece, StreamOptions, WireError
+from cannery.wire.counts import Counts
+from cannery.wire.endings import Finishes
 from cannery.wire.sse import data_frame
 from cannery.wire.stream_writing import WrittenPart
 
@@ -43,17 +45,15 @@ SHAPE = Shape(
     _complete,
     MistralReader,
     MistralWriter,
-    {**FINISHES, "model_length": FinishReason.ContextWindow, "error": FinishReason.Error},
-    {
-        **FINISH_WORDS,
-        FinishReason.ContextWindow: "model_length",
-        FinishReason.Error: "error",
-        FinishReason.Refusal: "stop",
-        FinishReason.Filter: "stop",
-    },
-    {"cache_read": ("prompt_tokens_details", "cached_tokens")},
+    Finishes(
+        {**WORDS, "model_length": FinishReason.ContextWindow, "error": FinishReason.Error},
+        {FinishReason.Filter: "stop"},
+    ),
+    Counts(
+        {**TOKENS, "cache_read": "prompt_tokens_details.cached_tokens"},
+        older={"cache_read": "num_cached_tokens"},
+    ),
     always_counts=True,
-    older_counts={"cache_read": "num_cached_tokens"},
 )
 
 # Words for kinds of errors, as other dialects have them and as Mistral does (errors quoted in public, 2026-09).

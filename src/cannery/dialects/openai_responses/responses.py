@@ -15,41 +15,47 @@ from cannery.dialects.openai_responses.forms import item_id, reasoning_item
 from cannery.dialects.openai_responses.reading import ItemReader, fail
 from cannery.dialects.openai_responses.settings import NAME, patch_of
 from cannery.dialects.openai_responses.writing import ItemWriter
-from cannery.families.openai.settings import take_usage
 from cannery.messages.absence import absent
-from cannery.messages.canisters import AnyCanister, InvocationCanisterClass
+from cannery.messages.canisters import AnyCanister
 from cannery.messages.content import OpaqueContentClass, ReasoningContentClass
 from cannery.messages.conversation import Conversation
 from cannery.messages.json_text import decode_json
 from cannery.messages.requests import FinishReason, Response, Usage, new_response
 from cannery.messages.residue import Residue
-from cannery.wire.answers import answer_pieces
+from cannery.wire.answers import answer_pieces, endings
 from cannery.wire.bodies import Fields, Object, decode, encode, read_fields
 from cannery.wire.contract import Piece
-from cannery.wire.endings import report_ending
+from cannery.wire.counts import Counts
+from cannery.wire.endings import Finishes, report_ending
 from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
 from cannery.wire.places import Places
 from cannery.wire.residues import own_residue, recall
 
-INCOMPLETE = {
-    "max_output_tokens": FinishReason.Length,
-    "content_filter": FinishReason.Filter,
-}
-INCOMPLETE_WORDS = {
-    FinishReason.Length: "max_output_tokens",
-    FinishReason.ContextWindow: "max_output_tokens",
-    FinishReason.Filter: "content_filter",
-    FinishReason.Refusal: "content_filter",
-}
-_SAYS = frozenset({FinishReason.Error})
+# The status of an answer, or the reason why it is incomplete.
+FINISHES = Finishes(
+    {
+        "completed": FinishReason.Stop,
+        "max_output_tokens": FinishReason.Length,
+        "content_filter": FinishReason.Filter,
+        "failed": FinishReason.Error,
+        "cancelled": FinishReason.Error,
+    },
+    {FinishReason.ContextWindow: "max_output_tokens", FinishReason.Refusal: "content_filter"},
+)
 NO_IDENTIFIER = "resp_cannery"
-_COUNTS = ("input_tokens", "output_tokens")
-_DETAILS = {
-    "cache_read": ("input_tokens_details", "cached_tokens"),
-    "cache_write": ("input_tokens_details", "cache_write_tokens"),
-    "reasoning": ("output_tokens_details", "reasoning_tokens"),
-}
+COUNTS = Counts(
+    {
+        "input": "input_tokens",
+        "cache_read": "input_tokens_details.cached_tokens",
+        "cache_write": "input_tokens_details.cache_write_tokens",
+        "output": "output_tokens",
+        "reasoning": "output_tokens_details.reasoning_tokens",
+        "total": "total_tokens",
+    },
+    # The types require every detail.
+    says_all=True,
+)
 
 
 # An answer under way, with every field that the types require.
@@ -200,7 +206,7 @@ def _take_finish(fields: Object, canisters: list[AnyCanister], patches: Object) 
 def _take_usage(fields: Object, patches: Object) -> Any:
     """Take the token counts."""
     value: Any = _value(fields, "usage")
-    usage, patch = take_usage(value, _COUNTS, _DETAILS, says_all=True)
+    usage, patch = COUNTS.take(value)
     if usage is not absent or value is None:
         fields.pop("usage", None)
         if patch is not None:
@@ -210,33 +216,12 @@ def _take_usage(fields: Object, patches: Object) -> Any:
 
 def read_finish(body: Object, canisters: list[AnyCanister]) -> Any:
     """Why the answer ended, or absent while it is under way."""
-    calls = any(isinstance(canister, InvocationCanisterClass) for canister in canisters)
-    match body.get("status"):
-        case "completed":
-            return FinishReason.Tool if calls else FinishReason.Stop
-        case "incomplete":
-            details = body.get("incomplete_details")
-            reason = details.get("reason") if type(details) is dict else None
-            return INCOMPLETE.get(str(reason), FinishReason.Other)
-        case "failed" | "cancelled":
-            return FinishReason.Error
-        case _:
-            return absent
-
-
-def write_usage(usage: Usage) -> Object:
-    """Token counts; every detail is said, since the types require it."""
-    body: Object = {
-        "input_tokens": usage.input,
-        "input_tokens_details": {},
-        "output_tokens": usage.output,
-        "output_tokens_details": {},
-        "total_tokens": usage.input + usage.output,
-    }
-    for name, (group, key) in _DETAILS.items():
-        count = getattr(usage, name)
-        body[group][key] = 0 if count is absent else count
-    return body
+    word, details = body.get("status"), body.get("incomplete_details")
+    if word == "incomplete":
+        word = str(details.get("reason")) if type(details) is dict else word
+    elif type(word) is not str or word not in FINISHES.words:
+        return absent
+    return FINISHES.read(word, has_calls=endings(canisters)["has_calls"])
 
 
 def write_response(response: Response, report: Report) -> Object:
@@ -249,7 +234,7 @@ def write_response(response: Response, report: Report) -> Object:
 def _write_body(response: Response, report: Report) -> Object:
     identifier = response.identifier if isinstance(response.identifier, str) else NO_IDENTIFIER
     if response.source != NAME:
-        report_ending(response, report, says=_SAYS)
+        report_ending(response, report, FINISHES)
     writer = AnswerWriter(report, identifier, is_same=response.source == NAME)
     pieces = answer_pieces(response, NAME, report)
     body = answer_body(
@@ -270,14 +255,14 @@ def answer_body(identifier: str, model: str, created_at: int) -> Object:
 def ending(finish: FinishReason | None, usage: Any) -> Object:
     """The fields that say how an answer ended."""
     fields: Object = {"status": "completed", "incomplete_details": None, "error": None}
-    reason = None if finish is None else INCOMPLETE_WORDS.get(finish)
-    if reason is not None:
-        fields["status"] = "incomplete"
-        fields["incomplete_details"] = {"reason": reason}
-    elif finish is FinishReason.Error:
-        fields["status"] = "failed"
+    word = FINISHES.word(finish)
+    if word == "failed":
+        fields["status"] = word
         fields["error"] = {"code": "server_error", "message": "the model gave up"}
-    fields["usage"] = write_usage(usage) if isinstance(usage, Usage) else None
+    elif word != "completed":
+        fields["status"] = "incomplete"
+        fields["incomplete_details"] = {"reason": word}
+    fields["usage"] = COUNTS.write(usage) if isinstance(usage, Usage) else None
     return fields
 
 

@@ -7,44 +7,36 @@ from typing import Any
 
 from cannery.families.chat.reading import ChatReader
 from cannery.families.chat.shape import Shape
-from cannery.families.openai.settings import Details, take_usage
 from cannery.messages.absence import absent
 from cannery.messages.canisters import InvocationCanisterClass, text_of
 from cannery.messages.content import Citation, TextualContentClass
-from cannery.messages.conversation import Conversation
 from cannery.messages.json_text import decode_json, write_json
-from cannery.messages.requests import FinishReason, Response, Usage, new_response
-from cannery.messages.residue import Residue
-from cannery.wire.answers import answer_pieces, call_stem, refuse_error
+from cannery.messages.requests import FinishReason, Response
+from cannery.wire.answers import Answers, answer_pieces, call_stem, refuse_error
 from cannery.wire.bodies import Fields, Object, decode, is_named, read_fields
 from cannery.wire.citations import cited
 from cannery.wire.contract import Piece
-from cannery.wire.controls import integer, text
-from cannery.wire.endings import report_ending
 from cannery.wire.losses import Report
 from cannery.wire.places import Path, Places
-from cannery.wire.residues import nested, own_residue, recall, set_again, take_usual
-
-COUNTS = ("prompt_tokens", "completion_tokens")
+from cannery.wire.residues import nested, set_again, take_usual
 
 
 def response_reader(shape: Shape) -> Callable[[bytes, Places], Response]:
     """The reader of a dialect's answers."""
+    answers = shape.answers
 
     def read(fields: Fields, places: Places) -> Response:
-        return _read_response(shape, fields, places)
+        return _read_response(shape, answers, fields, places)
 
     return lambda body, places: read_fields(shape.name, body, places, read)
 
 
-def _read_response(shape: Shape, fields: Fields, places: Places) -> Response:
+def _read_response(shape: Shape, answers: Answers, fields: Fields, places: Places) -> Response:
     body = {key: decode(field) for key, field in fields.items()}
     refuse_error(shape.name, body, "choices")
-    model, identifier, created = body.get("model"), body.get("id"), body.get("created")
-    reader = shape.reader(shape.name, places.canisters, model)
-    reader.call_stem = call_stem(identifier)
+    reader = shape.reader(shape.name, places.canisters, body.get("model"))
+    reader.call_stem = call_stem(body.get("id"))
     choices = reader.list(reader.field(body, "choices", ""), "choices")
-    dropped: list[str] = []
     patches: Object = {}
     finish: Any = absent
     # What the answer does not say is told at what holds it.
@@ -56,26 +48,7 @@ def _read_response(shape: Shape, fields: Fields, places: Places) -> Response:
         del body["choices"]
         finish, patch = _read_choice(shape, reader, choices[0])
         patches["choices"] = _listed(patch, choices)
-    usage, patch = take_usage(body.get("usage"), COUNTS, shape.details, shape.older_counts)
-    if usage is not absent:
-        del body["usage"]
-        patches["usage"] = patch
-    take_usual(body, "id", identifier if type(identifier) is str else shape.made_id, dropped)
-    take_usual(body, "object", "chat.completion", dropped)
-    take_usual(body, "created", created if type(created) is int else 0, dropped)
-    take_usual(body, "model", model if type(model) is str else "", dropped)
-    patch = nested(body, patches, dropped)
-    return new_response(  # type: ignore[no-any-return]
-        Conversation.trusted(reader.canisters),
-        finish,
-        usage,
-        text(model),
-        text(identifier),
-        absent,
-        None if patch is None else Residue(shape.name, None, write_json(patch)),
-        shape.name,
-        integer(created),
-    )
+    return answers.read(body, reader.canisters, places, patches, finish=finish)
 
 
 def _listed(first: Object | None, choices: list[Any]) -> Object | None:
@@ -90,7 +63,7 @@ def _read_choice(shape: Shape, reader: ChatReader, item: Any) -> tuple[Any, Obje
     """Read the message of a choice: gives why the model stopped, and the patch of the choice."""
     choice = reader.object(item, "choices[0]")
     path = ("choices", 0, "message")
-    finish = shape.finish(choice.get("finish_reason"))
+    finish = shape.finishes.read(choice.get("finish_reason"))
     dropped: list[str] = []
     patch: Object | None = None
     if "message" not in choice and type(choice.get("messages")) is list:
@@ -108,7 +81,7 @@ def _read_choice(shape: Shape, reader: ChatReader, item: Any) -> tuple[Any, Obje
     take_usual(choice, "index", 0, dropped)
     for key, usual in shape.beside.items():
         take_usual(choice, key, usual, dropped)
-    take_usual(choice, "finish_reason", shape.finish_word(finish, has_calls=False), dropped)
+    take_usual(choice, "finish_reason", shape.finishes.word(finish), dropped)
     return finish, nested(choice, {"message": patch}, dropped)
 
 
@@ -185,54 +158,23 @@ def write_citation(dialect: str, citation: Citation, offset: int, length: int) -
     return {"type": "url_citation", "url_citation": inner}
 
 
-def write_usage(usage: Usage, details: Details) -> Object:
-    """Token counts in the usual form."""
-    body: Object = {
-        "prompt_tokens": usage.input,
-        "completion_tokens": usage.output,
-        "total_tokens": usage.total,
-    }
-    for name, (group, key) in details.items():
-        if getattr(usage, name) is not absent:
-            body.setdefault(group, {})[key] = getattr(usage, name)
-    return body
-
-
 def response_writer(shape: Shape) -> Callable[[Response, Report], Object]:
     """The writer of a dialect's answers."""
+    answers = shape.answers
 
     def write(response: Response, report: Report) -> Object:
-        body = _write_body(shape, response, report)
-        residue = own_residue(response, shape.name)
-        return body if residue is None else recall(body, residue.envelope)
+        is_same = response.source == shape.name
+        writer = shape.writer(shape.name, report, is_same=is_same, for_answer=True)
+        pieces = answer_pieces(response, shape.name, report)
+        message = writer.assistant(pieces) if pieces else {"role": "assistant", "content": None}
+        if not is_same:
+            shape.complete(message, pieces)
+        has_calls = not is_same and bool(message.get("tool_calls"))
+        word = shape.finishes.word(response.finish, has_calls=has_calls)
+        choice = {"index": 0, "message": message, **shape.beside, "finish_reason": word}
+        return answers.write(response, report, {"choices": [choice]})
 
     return write
-
-
-def _write_body(shape: Shape, response: Response, report: Report) -> Object:
-    is_same = response.source == shape.name
-    writer = shape.writer(shape.name, report, is_same=is_same, for_answer=True)
-    pieces = answer_pieces(response, shape.name, report)
-    message = writer.assistant(pieces) if pieces else {"role": "assistant", "content": None}
-    if not is_same:
-        shape.complete(message, pieces)
-        report_ending(response, report)
-    has_calls = not is_same and "tool_calls" in message
-    word = shape.finish_word(response.finish, has_calls=has_calls)
-    choice = {"index": 0, "message": message, **shape.beside, "finish_reason": word}
-    body: Object = {
-        "id": shape.made_id if response.identifier is absent else response.identifier,
-        "object": "chat.completion",
-        "created": 0 if response.created is absent else response.created,
-        "model": "" if response.model is absent else response.model,
-        "choices": [choice],
-    }
-    usage = response.usage
-    if usage is absent and shape.always_counts and not is_same:
-        usage = Usage()
-    if isinstance(usage, Usage):
-        body["usage"] = write_usage(usage, shape.details)
-    return body
 
 
 def answer_annotations(dialect: str, pieces: list[Piece]) -> Iterator[Object]:

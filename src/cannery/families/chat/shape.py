@@ -14,14 +14,15 @@ from msgspec import Struct
 from cannery.families.chat.reading import ChatReader
 from cannery.families.chat.writing import ChatWriter
 from cannery.families.openai.errors import read_openai_failure
-from cannery.families.openai.settings import Details
-from cannery.messages.absence import absent
 from cannery.messages.events import Failure
 from cannery.messages.requests import FinishReason
+from cannery.wire.answers import Answers, Fact
 from cannery.wire.bodies import Object
 from cannery.wire.contract import Piece
+from cannery.wire.counts import Counts
+from cannery.wire.endings import Finishes
 
-FINISHES: Mapping[str, FinishReason] = MappingProxyType(
+WORDS: Mapping[str, FinishReason] = MappingProxyType(
     {
         "stop": FinishReason.Stop,
         "length": FinishReason.Length,
@@ -30,26 +31,18 @@ FINISHES: Mapping[str, FinishReason] = MappingProxyType(
         "content_filter": FinishReason.Filter,
     }
 )
-FINISH_WORDS: Mapping[FinishReason, str] = MappingProxyType(
-    {
-        FinishReason.Stop: "stop",
-        FinishReason.Length: "length",
-        FinishReason.Tool: "tool_calls",
-        FinishReason.StopSequence: "stop",
-        FinishReason.Refusal: "content_filter",
-        FinishReason.Filter: "content_filter",
-        FinishReason.Pause: "stop",
-        FinishReason.ContextWindow: "length",
-        FinishReason.Malformed: "stop",
-        FinishReason.Error: "stop",
-        FinishReason.Other: "stop",
-    }
+FINISHES = Finishes(
+    WORDS, {FinishReason.Refusal: "content_filter", FinishReason.ContextWindow: "length"}
 )
-DETAILS: Details = MappingProxyType(
+TOKENS: Mapping[str, str] = MappingProxyType(
+    {"input": "prompt_tokens", "output": "completion_tokens", "total": "total_tokens"}
+)
+COUNTS = Counts(
     {
-        "cache_read": ("prompt_tokens_details", "cached_tokens"),
-        "cache_write": ("prompt_tokens_details", "cache_write_tokens"),
-        "reasoning": ("completion_tokens_details", "reasoning_tokens"),
+        **TOKENS,
+        "cache_read": "prompt_tokens_details.cached_tokens",
+        "cache_write": "prompt_tokens_details.cache_write_tokens",
+        "reasoning": "completion_tokens_details.reasoning_tokens",
     }
 )
 
@@ -66,24 +59,22 @@ class Shape(Struct, frozen=True):
     complete: Callable[[Object, list[Piece]], None]
     reader: type[ChatReader] = ChatReader
     writer: type[ChatWriter] = ChatWriter
-    finishes: Mapping[str, FinishReason] = FINISHES
-    finish_words: Mapping[FinishReason, str] = FINISH_WORDS
-    details: Details = DETAILS
+    finishes: Finishes = FINISHES
+    counts: Counts = COUNTS
     beside: Mapping[str, Any] = {}
     read_failure: Callable[[str, Object | str, str], Failure] = read_openai_failure
     # Whether an answer always counts its tokens.
     always_counts: bool = False
-    # Names that some answers have for a detail of their counts, beside these.
-    older_counts: Mapping[str, str] = {}
 
-    def finish(self, word: Any) -> Any:
-        """Why the model stopped, or absent."""
-        if type(word) is not str or not word:
-            return absent
-        return self.finishes.get(word, FinishReason.Other)
-
-    def finish_word(self, finish: Any, *, has_calls: bool) -> str:
-        """The finish reason that clients rely on: calls show in it, also where the source gives no reason."""
-        if isinstance(finish, FinishReason) and not (has_calls and finish is FinishReason.Stop):
-            return self.finish_words[finish]
-        return self.finish_words[FinishReason.Tool if has_calls else FinishReason.Stop]
+    @property
+    def answers(self) -> Answers:
+        """What stands around the choices of an answer."""
+        facts = (
+            Fact("id", "identifier", self.made_id),
+            Fact("object", usual="chat.completion"),
+            Fact("created", "created", 0, int),
+            Fact("model", "model", ""),
+        )
+        return Answers(
+            self.name, self.finishes, self.counts, facts, always_counts=self.always_counts
+        )

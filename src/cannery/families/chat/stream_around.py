@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cannery.families.chat.answers import COUNTS
 from cannery.families.chat.shape import Shape
-from cannery.families.openai.settings import take_usage
 from cannery.messages.absence import absent
 from cannery.messages.json_text import write_json
 from cannery.messages.requests import FinishReason
@@ -56,11 +54,7 @@ class Around:
         """Take a count of tokens; gives the usage that it tells, or absent."""
         if type(usage) is not dict:
             return absent
-        # The chunk stays whole: what it says beside its choices may be told again.
-        counts = {key: {**item} if type(item) is dict else item for key, item in usage.items()}
-        found, self.usage_patch = take_usage(
-            counts, COUNTS, self._shape.details, self._shape.older_counts
-        )
+        found, self.usage_patch = self._shape.counts.take(usage)
         return found
 
     def take_choice(self, choice: Object) -> Object:
@@ -93,7 +87,7 @@ class Around:
         dropped: list[str] = []
         for key, usual in self._shape.beside.items():
             take_usual(choice, key, usual, dropped)
-        if self._shape.finish_words[reason] != word:
+        if self._shape.finishes.word(reason) != word:
             choice["finish_reason"] = word
         patch = nested(choice, {"message": nested(message, inner)}, dropped)
         patches = {

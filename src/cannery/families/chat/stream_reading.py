@@ -120,9 +120,9 @@ class ChatStreamReader(EventReader[OpenPart]):
             self._detail(item, held, left)
         rest = self._message(delta) if isinstance(delta, dict) else {}
         word = choice.get("finish_reason")
-        reason = self.shape.finish(word)
+        reason = self.shape.finishes.read(word)
         if reason is not absent and self._finish is None:
-            is_usual = self.shape.finish_words[reason] == word
+            is_usual = self.shape.finishes.word(reason) == word
             self._finish = Finish(reason, residue=self._kept(form=None if is_usual else word))
             self._word = str(word)
             self._end_parts()

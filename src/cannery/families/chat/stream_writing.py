@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cannery.families.chat.answers import write_citation, write_usage
+from cannery.families.chat.answers import write_citation
 from cannery.families.chat.details import DETAILS, piece
 from cannery.families.chat.shape import Shape
 from cannery.families.chat.stream_calls import LEGACY
@@ -207,7 +207,7 @@ class ChatStreamWriter(EventWriter[WrittenPart]):
 
     def finish(self, event: Finish) -> bytes:
         """What is cited, and the end of the answer."""
-        word = self._own(event).form or self.shape.finish_words[event.reason]
+        word = self._own(event).form or self.shape.finishes.word(event.reason)
         return self._annotations() + self._ending(word) + b"data: [DONE]\n\n"
 
     def _ending(self, word: str) -> bytes:
@@ -221,7 +221,7 @@ class ChatStreamWriter(EventWriter[WrittenPart]):
         """The tokens that were counted."""
         if self._usage is None:
             return None
-        usage = write_usage(self._usage.usage, self.shape.details)
+        usage = self.shape.counts.write(self._usage.usage)
         return self._recall(usage, self._usage)  # type: ignore[no-any-return]
 
     def fail(self, event: Failure, own: Object | None) -> bytes:

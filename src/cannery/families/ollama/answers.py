@@ -12,20 +12,21 @@ from cannery.errors import DialectError
 from cannery.families.ollama.reading import OllamaReader
 from cannery.families.ollama.writing import OllamaWriter
 from cannery.messages.absence import absent
-from cannery.messages.canisters import InvocationCanisterClass
-from cannery.messages.conversation import Conversation
-from cannery.messages.json_text import write_json
-from cannery.messages.requests import FinishReason, Response, Usage, new_response, new_usage
-from cannery.messages.residue import Residue
-from cannery.wire.answers import answer_pieces, call_stem
+from cannery.messages.requests import FinishReason, Response
+from cannery.wire.answers import Answers, Fact, answer_pieces, call_stem
 from cannery.wire.bodies import Fields, Object, decode, read_fields
-from cannery.wire.controls import text
-from cannery.wire.endings import report_ending
+from cannery.wire.counts import Counts
+from cannery.wire.endings import Finishes
 from cannery.wire.losses import Report
 from cannery.wire.places import Places
-from cannery.wire.residues import nested, own_residue, recall, take_usual
+from cannery.wire.residues import nested, take_usual
 
-FINISHES = {"stop": FinishReason.Stop, "length": FinishReason.Length}
+FINISHES = Finishes(
+    {"stop": FinishReason.Stop, "length": FinishReason.Length},
+    {FinishReason.ContextWindow: "length"},
+)
+# A prompt that is cached is not counted.
+COUNTS = Counts({"input": "prompt_eval_count", "output": "eval_count"}, needs=("output",))
 # What an answer may have beside its words.
 _BESIDE = ("images", "tool_calls")
 # The time that is told where none is known.
@@ -43,6 +44,16 @@ class Shape(Struct, frozen=True):
     def said(self) -> tuple[str, ...]:
         """The fields of an answer in which something is said."""
         return (self.message,) if self.message else (self.content, "thinking", *_BESIDE)
+
+    @property
+    def answers(self) -> Answers:
+        """What stands around the message of an answer."""
+        facts = (
+            Fact("model", "model", ""),
+            Fact("created_at", "created", write_time(absent), str, read_time, write_time),
+            Fact("done", usual=True),
+        )
+        return Answers(self.name, FINISHES, COUNTS, facts, "done_reason", "", reads_calls=True)
 
     def message_of(self, line: Object) -> Any:
         """The message of an answer or of a line."""
@@ -85,45 +96,8 @@ def _read_response(shape: Shape, fields: Fields, places: Places) -> Response:
         if "role" in message:
             apart["role"] = message.pop("role")
     reader.assistant(message, (shape.message,) if shape.message else ())
-    has_calls = any(type(each) is InvocationCanisterClass for each in reader.canisters)
-    finish = read_finish(body.get("done_reason"), has_calls=has_calls)
-    if "done_reason" not in body:
-        # What the answer does not say is told at what holds it.
-        places.settings["finish"] = ()
-    created = read_time(when)
-    around: list[str] = []
-    take_usual(body, "model", model if type(model) is str else "", around)
-    take_usual(body, "created_at", write_time(created), around)
-    take_usual(body, "done", True, around)
-    take_usual(body, "done_reason", finish_word(finish), around)
-    usage = take_counts(body, around)
-    patch = nested(body, {"message": nested(apart, {}, dropped)}, around)
-    return new_response(  # type: ignore[no-any-return]
-        Conversation.trusted(reader.canisters),
-        finish,
-        usage,
-        text(model),
-        absent,
-        absent,
-        None if patch is None else Residue(shape.name, None, write_json(patch)),
-        shape.name,
-        created,
-    )
-
-
-def read_finish(word: Any, *, has_calls: bool) -> Any:
-    """Why the model stopped, or absent."""
-    if type(word) is not str or not word:
-        return absent
-    if has_calls and word == "stop":
-        return FinishReason.Tool
-    return FINISHES.get(word, FinishReason.Other)
-
-
-def finish_word(finish: Any) -> str:
-    """The word for why the model stopped."""
-    long = (FinishReason.Length, FinishReason.ContextWindow)
-    return "length" if finish in long else "stop"
+    inner = {"message": nested(apart, {}, dropped)}
+    return shape.answers.read(body, reader.canisters, places, inner)
 
 
 def read_time(when: Any) -> Any:
@@ -150,20 +124,6 @@ def write_time(created: Any) -> str:
     return told.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def take_counts(body: Object, dropped: list[str]) -> Any:
-    """The tokens that an answer counts, taken out of it; absent where it counts none of the answer.
-
-    A prompt that is cached is not counted: ``dropped`` gets the key that the answer does not have.
-    """
-    asked, said = body.get("prompt_eval_count", 0), body.get("eval_count")
-    if type(said) is not int or said < 0 or type(asked) is not int or asked < 0:
-        return absent
-    if body.pop("prompt_eval_count", None) is None:
-        dropped.append("prompt_eval_count")
-    del body["eval_count"]
-    return new_usage(asked, said)
-
-
 def response_writer(shape: Shape) -> Callable[[Response, Report], Object]:
     """The writer of a dialect's answers."""
     return lambda response, report: _write_response(shape, response, report)
@@ -177,22 +137,4 @@ def _write_response(shape: Shape, response: Response, report: Report) -> Object:
         shape.name, report, is_same=is_same, for_answer=True, takes_calls=takes_calls
     )
     message = writer.assistant(pieces) if pieces else {"role": "assistant", "content": ""}
-    if not is_same:
-        report_ending(response, report)
-    body: Object = {
-        "model": "" if response.model is absent else response.model,
-        "created_at": write_time(response.created),
-        **shape.wrap(message),
-        "done": True,
-        "done_reason": finish_word(response.finish),
-        **write_counts(response.usage),
-    }
-    residue = own_residue(response, shape.name)
-    return body if residue is None else recall(body, residue.envelope)
-
-
-def write_counts(usage: Any) -> Object:
-    """Token counts."""
-    if not isinstance(usage, Usage):
-        return {}
-    return {"prompt_eval_count": usage.input, "eval_count": usage.output}
+    return shape.answers.write(response, report, shape.wrap(message))

@@ -10,12 +10,10 @@ from typing import Any
 
 from cannery.errors import DialectError
 from cannery.families.ollama.answers import (
+    COUNTS,
+    FINISHES,
     Shape,
-    finish_word,
-    read_finish,
     read_time,
-    take_counts,
-    write_counts,
     write_time,
 )
 from cannery.messages.absence import absent
@@ -38,7 +36,7 @@ from cannery.wire.contract import StreamOptions, WireError
 from cannery.wire.controls import text
 from cannery.wire.framing import NDJSON
 from cannery.wire.media import sniff
-from cannery.wire.residues import nested, recall, set_again
+from cannery.wire.residues import nested, recall, set_again, take_usual
 from cannery.wire.sse import Frame
 from cannery.wire.stream_reading import SPOKEN, EventReader, OpenPart, left_of
 from cannery.wire.stream_writing import EventWriter, WrittenPart, words_of
@@ -122,13 +120,15 @@ class OllamaStreamReader(EventReader[OpenPart]):
             self._end_spoken()
         around = self._around
         dropped: list[str] = []
-        usage = take_counts(around, dropped)
+        usage = COUNTS.read(around)
         if usage is not absent:
+            for key, count in COUNTS.write(usage).items():
+                take_usual(around, key, count, dropped)
             self._out.append(UsageReport(usage))
         word, when = around.get("done_reason"), around.get("created_at")
-        reason = read_finish(word, has_calls=self._has_calls)
+        reason = FINISHES.read(word, has_calls=self._has_calls)
         rest = left_of(around, _HEAD)
-        if finish_word(reason) == word:
+        if FINISHES.word(reason) == word:
             del rest["done_reason"]
         if when != write_time(read_time(when)):
             rest["created_at"] = when
@@ -188,8 +188,8 @@ class OllamaStreamWriter(EventWriter[WrittenPart]):
 
     def finish(self, event: Finish) -> bytes:
         """The last line."""
-        counts = write_counts(absent if self._usage is None else self._usage.usage)
-        body = self._body({}, done=True, done_reason=finish_word(event.reason), **counts)
+        counts = {} if self._usage is None else COUNTS.write(self._usage.usage)
+        body = self._body({}, done=True, done_reason=FINISHES.word(event.reason), **counts)
         return NDJSON.write("", recall(body, self._own(event).envelope))
 
     def fail(self, event: Failure, own: Object | None) -> bytes:

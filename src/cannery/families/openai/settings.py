@@ -1,4 +1,4 @@
-"""Settings that OpenAI's two dialects spell alike: the output format, the effort, metadata, custom formats, usage.
+"""Settings that OpenAI's two dialects spell alike: the output format, the effort, metadata, custom formats.
 
 Chat Completions nests what Responses keep flat; what is inside is the same.
 """
@@ -6,8 +6,6 @@ Chat Completions nests what Responses keep flat; what is inside is the same.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
 from cannery.messages.absence import absent
@@ -17,12 +15,11 @@ from cannery.messages.requests import (
     Thinking,
     Tool,
     new_output_format,
-    new_usage,
 )
 from cannery.wire.bodies import Object
 from cannery.wire.controls import EFFORTS, FORMAT_NAME, effort_of, field_of, flag, put, text
 from cannery.wire.losses import Report
-from cannery.wire.residues import keep_unusual, nested, set_again, setting, take_usual
+from cannery.wire.residues import keep_unusual, nested, set_again, setting
 from cannery.wire.settings import Writing
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
@@ -140,71 +137,3 @@ def legal_format(tool: Tool, report: Report, place: str) -> Any:
         detail = f"{key!r} is known only to its own dialect"
         report.lose("FIELD_DROPPED", place, detail, within)
     return legal
-
-
-Counts = tuple[str, str]
-Details = Mapping[str, tuple[str, str]]
-NOTHING: Mapping[str, str] = MappingProxyType({})
-
-
-def take_usage(
-    value: Any,
-    counts: Counts,
-    details: Details,
-    older: Mapping[str, str] = NOTHING,
-    *,
-    says_all: bool = False,
-) -> tuple[Any, Object | None]:
-    """Token counts, taken out of their object, and the patch of what is left; absent for what has none.
-
-    ``counts`` name input and output, ``details`` what stands a level below, ``older`` the names that some answers have
-    for a detail beside the counts; ``says_all`` where all details are written.
-    """
-    usage = read_usage(value, counts, details, older)
-    if usage is absent:
-        return absent, None
-    dropped: list[str] = []
-    patches: Object = {}
-    for key, count in zip(
-        (*counts, "total_tokens"), (usage.input, usage.output, usage.total), strict=True
-    ):
-        take_usual(value, key, count, dropped)
-    for group in {group: None for group, _ in details.values()}:
-        inner = value.get(group)
-        names = [(name, key) for name, (holder, key) in details.items() if holder == group]
-        said = [key for name, key in names if getattr(usage, name) is not absent]
-        given = [key for key in said if type(inner) is dict and key in inner]
-        if said and not given and group not in value:
-            dropped.append(group)
-        elif given or (says_all and type(inner) is dict):
-            missing = [key for _, key in names if key not in inner] if says_all else []
-            for key in given:
-                del inner[key]
-            del value[group]
-            patches[group] = nested(inner, {}, missing)
-        elif says_all and group not in value:
-            dropped.append(group)
-    return usage, nested(value, patches, dropped)
-
-
-def read_usage(
-    value: Any, counts: Counts, details: Details, older: Mapping[str, str] = NOTHING
-) -> Any:
-    """Token counts, or absent; ``counts`` name input and output, ``details`` what stands a level below."""
-    if type(value) is not dict or type(value.get(counts[0])) is not int:
-        return absent
-    found = {
-        name: inner[key]
-        for name, (group, key) in details.items()
-        if type(inner := value.get(group)) is dict and type(inner.get(key)) is int
-    }
-    for name, key in older.items():
-        if type(value.get(key)) is int:
-            found.setdefault(name, value[key])
-    asked, output = value[counts[0]], value.get(counts[1])
-    said = output if type(output) is int else 0
-    thought = found.get("reasoning", 0)
-    # Some compatible servers count thoughts apart from the output; the total tells.
-    if thought and value.get("total_tokens") == asked + said + thought:
-        said += thought
-    return new_usage(asked, said, **found)
