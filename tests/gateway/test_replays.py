@@ -1,7 +1,8 @@
 """Recorded sessions of agents are replayed through the gateway, and kept as what they were.
 
-All recordings go through one gateway at once, each with a key of its own and so in a scope of its own; with and without
-a restart between their turns. ``../shared/sessions`` has recordings of real programs, where it is there.
+All recordings go through one gateway at once, each with a key of its own and so in a scope of its own; with and
+without a restart between their turns; and through three gateways on one store, where each request comes to another
+one. ``../shared/sessions`` has recordings of real programs, where it is there.
 """
 
 from __future__ import annotations
@@ -97,8 +98,13 @@ def _keys(session: dict[str, Any]) -> dict[str, str]:
     return {user: f"{session['name']}.{user}".replace("-", "_") for user in sorted({*found, "one"})}
 
 
-def replay(folder: Path, recorded: list[dict[str, Any]], *, restarts: bool) -> dict[str, Kept]:
-    """Send everything, turn by turn, and read what was kept."""
+def replay(
+    folder: Path, recorded: list[dict[str, Any]], *, restarts: bool, gateways: int = 1
+) -> dict[str, Kept]:
+    """Send everything, turn by turn, and read what was kept.
+
+    Where there are several gateways on the store, each request of a session goes to another one.
+    """
     kept = {session["name"]: Kept() for session in recorded}
     scopes = {session["name"]: _keys(session) for session in recorded}
     names = [scope for users in scopes.values() for scope in users.values()]
@@ -106,19 +112,23 @@ def replay(folder: Path, recorded: list[dict[str, Any]], *, restarts: bool) -> d
     (folder / "keys").write_text("".join(f"{name}: key-{name}\n" for name in names))
     with Scripted() as upstream:
         config = _config(folder, upstream.url)
-        running = Running(folder, config)
+        if gateways > 1:
+            config += f'[recording]\nacknowledge = "durable"\nstore = "{folder / "store"}"\n'
+        running = [_start(folder, config, at, gateways) for at in range(gateways)]
         last = max(request["turn"] for session in recorded for request in session["requests"])
         for turn in range(1, last + 1):
             for session in recorded:
                 for request in session["requests"]:
                     if request["turn"] == turn and request.get("method", "POST") == "POST":
                         users, found = scopes[session["name"]], kept[session["name"]]
-                        found.filed.append(_ask(running, upstream, request, users))
+                        asked = running[len(found.filed) % gateways]
+                        found.filed.append(_ask(asked, upstream, request, users))
             if restarts and turn < last:
-                running.stop()
-                running = Running(folder, config)
-        running.settle()
-        running.stop()
+                running[0].stop()
+                running[0] = _start(folder, config, 0, gateways)
+        for one in running:
+            one.settle()
+            one.stop()
     with open_store(str(folder / "store")) as store:
         is_sound = store.verify().damages == ()
         for session in recorded:
@@ -126,6 +136,13 @@ def replay(folder: Path, recorded: list[dict[str, Any]], *, restarts: bool) -> d
             for scope in scopes[session["name"]].values():
                 kept[session["name"]].read(store.within(scope))
     return kept
+
+
+def _start(folder: Path, config: str, number: int, gateways: int) -> Running:
+    """One of several gateways, or the only one."""
+    if gateways == 1:
+        return Running(folder, config)
+    return Running(folder / str(number), config, record=None)
 
 
 def _config(folder: Path, url: str) -> str:
@@ -184,12 +201,13 @@ _DROPPED = {
 }
 
 
-@pytest.fixture(scope="module", params=["at_once", "restarted"])
+@pytest.fixture(scope="module", params=["at_once", "restarted", "three_gateways"])
 def kept(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Kept]:
     folder = tmp_path_factory.mktemp(request.param)
-    return replay(folder, sessions(), restarts=request.param == "restarted")
+    gateways = 3 if request.param == "three_gateways" else 1
+    return replay(folder, sessions(), restarts=request.param == "restarted", gateways=gateways)
 
 
 @pytest.mark.parametrize("session", sessions(), ids=NAMES)
@@ -198,15 +216,16 @@ def test_a_session_is_kept_as_what_it_was(kept: dict[str, Kept], session: dict[s
     _judge(kept[session["name"]], session["expected"])
 
 
-@pytest.fixture(scope="module", params=range(int(os.environ.get("CANNERY_MUTATIONS", "2"))))
+@pytest.fixture(scope="module", params=range(int(os.environ.get("CANNERY_MUTATIONS", "3"))))
 def changed(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, tuple[Kept, dict[str, Any]]]:
-    """All sessions, each changed as clients change theirs, with and without restarts."""
+    """All sessions, each changed as clients change theirs, with and without restarts, and at three gateways."""
     first = int(os.environ.get("CANNERY_MUTATION_SEED", "0"))
     made = [mutated(session, first + request.param) for session in sessions()]
     folder = tmp_path_factory.mktemp(f"changed{request.param}")
-    kept = replay(folder, made, restarts=bool(request.param % 2))
+    gateways = 3 if request.param % 3 == 2 else 1
+    kept = replay(folder, made, restarts=bool(request.param % 2), gateways=gateways)
     return {session["name"]: (kept[session["name"]], session) for session in made}
 
 

@@ -207,7 +207,7 @@ class Entry:
             plan = Plan("new", self.named or new_identifier())
         if self.named is not None:
             plan = plan._replace(why="named")
-        is_begun = plan.known >= self._asked.spoken
+        is_begun = self.is_all_asked(plan.known)
         if self.identity.is_compacted and plan.known <= self._asked.unanswered and not is_begun:
             # A summary takes the place of what was said: the questions that it keeps are no beginning to share.
             # One that is known to its last question was asked before, and is asked again.
@@ -306,7 +306,11 @@ class Entry:
 
     def is_known(self, plan: Plan) -> bool:
         """Whether all that was asked is kept, and something follows it."""
-        return plan.kind == "fork" and plan.known >= self._asked.spoken
+        return plan.kind == "fork" and self.is_all_asked(plan.known)
+
+    def is_all_asked(self, known: int) -> bool:
+        """Whether so many messages of the history are all that was said in it."""
+        return known >= self._asked.spoken
 
     def history(self) -> list[AnyCanister]:
         """What was asked and what was said, as far as it was."""

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from cannery.errors import CanneryError, ConflictError, ConversationNotFoundError, StorageError
-from cannery.gateway.clients import SUBAGENT, TITLE, Identity, title_in
+from cannery.gateway.clients import COMPACTION, SUBAGENT, TITLE, Identity, title_in
 from cannery.gateway.entries import Entry
 from cannery.gateway.ledger import Digest, Plan, Spot
 from cannery.messages import (
@@ -35,6 +35,7 @@ _LAST_CALLS = 80
 _FIRST = 200
 _SHORTEST_TASK = 8
 _MOST_MOVED = 10_000
+_ATTEMPTS = 20
 REPEAT = "repeat"
 
 
@@ -78,6 +79,8 @@ class Filer:
         if plan.kind == "known":
             return plan.identifier
         filing = self.filing(entry, plan)
+        if plan.why == COMPACTION and self._is_begun(entry, filing):
+            filing = msgspec.structs.replace(filing, match=msgspec.UNSET, is_exact=False)
         filed = self.store.file_many([filing])[0]
         if isinstance(filed, ConflictError | ConversationNotFoundError):
             if self._is_made(entry, plan):
@@ -99,21 +102,30 @@ class Filer:
             self._move(plan.identifier, filed.identifier)
         return filed.identifier
 
+    def _is_begun(self, entry: Entry, filing: Filing) -> bool:
+        """Whether another gateway has kept all that was asked after a compaction."""
+        match = self.look_up(Conversation.trusted(filing.history), filing.session or "").match
+        return match is not None and entry.is_all_asked(match.known)
+
     def _keep_promise(self, filing: Filing, promised: str) -> None:
         """Let the id that a reply has named be found: a repetition of what was filed elsewhere, hidden from lists."""
         history = Conversation.trusted(filing.history)
-        match = self.look_up(history, filing.session or "").match
-        if match is None:
-            return
-        place = Match(len(history), match.identifier, match.position, match.position + 1)
         link = msgspec.structs.replace(filing.link, kind=REPEAT)
-        self.store.file_many(
-            [
-                msgspec.structs.replace(
-                    filing, identifier=promised, match=place, is_exact=True, link=link
-                )
-            ]
-        )
+        repeat = msgspec.structs.replace(filing, identifier=promised, is_exact=True, link=link)
+        failed: CanneryError | None = None
+        for _ in range(_ATTEMPTS):
+            match = self.look_up(history, filing.session or "").match
+            if match is None:
+                return
+            place = Match(len(history), match.identifier, match.position, match.position + 1)
+            filed = self.store.file_many([msgspec.structs.replace(repeat, match=place)])[0]
+            if isinstance(filed, Filed):
+                return
+            failed = filed
+            if not isinstance(failed, ConflictError):
+                break
+        if failed is not None:
+            raise failed
 
     def _move(self, promised: str, identifier: str) -> None:
         self._moved[promised] = identifier
