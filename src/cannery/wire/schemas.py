@@ -6,8 +6,10 @@ from typing import Any
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
+from orjson import Fragment
 
 from cannery.messages.absence import Absential
+from cannery.messages.json_text import decode_json
 from cannery.wire.bodies import Object
 
 # What OpenAI takes of a strict schema (developers.openai.com/api/docs/guides/structured-outputs, read 2026-11-15).
@@ -51,7 +53,15 @@ class _Parameters(Struct, frozen=True, gc=False):
     properties: Raw | UnsetType = UNSET
 
 
+class _Kind(Struct, frozen=True, gc=False):
+    """What is looked at of a schema of any kind."""
+
+    type: Any = None
+
+
 _decode = msgspec.json.Decoder(_Parameters).decode
+_decode_kind = msgspec.json.Decoder(_Kind).decode
+_OBJECT = '{"type":"object",'
 
 
 def lists_properties(schema: Absential[str]) -> bool:
@@ -61,6 +71,20 @@ def lists_properties(schema: Absential[str]) -> bool:
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return False
     return found.type == "object" and found.properties is not UNSET
+
+
+def of_object(schema: str) -> Any:
+    """A schema, ready to be encoded, that says that it is about an object."""
+    if schema.startswith(_OBJECT) or _names_object(schema):
+        return Fragment(schema)
+    return {**decode_json(schema), "type": "object"}
+
+
+def _names_object(schema: str) -> bool:
+    try:
+        return bool(_decode_kind(schema).type == "object")
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return False
 
 
 def object_schema(schema: Object) -> Object:

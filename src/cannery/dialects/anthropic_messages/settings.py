@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-import msgspec
-from msgspec import Struct
 from orjson import Fragment
 
 from cannery.dialects.anthropic_messages.models import NAME
@@ -37,12 +35,11 @@ from cannery.messages.requests import (
 )
 from cannery.messages.residue import Residue
 from cannery.wire.bodies import Object, encode, opened, spelled_object
-from cannery.wire.controls import FORMAT_NAME, distinct, drop_control, flag, report_grammar, text
-from cannery.wire.foreign import report_residue
+from cannery.wire.controls import FORMAT_NAME, drop_control
 from cannery.wire.losses import Report
 from cannery.wire.places import path_text
-from cannery.wire.residues import noted, recall, set_again
-from cannery.wire.schemas import is_strict
+from cannery.wire.residues import noted, set_again
+from cannery.wire.schemas import is_strict, of_object
 from cannery.wire.settings import (
     FLAG,
     NOT_READ,
@@ -59,6 +56,7 @@ from cannery.wire.settings import (
     Spelled,
     Writing,
 )
+from cannery.wire.tools import NO_PARAMETERS, allowed_names, take_facts, written_tools
 
 Path = tuple[str | int, ...]
 CACHE = {"5m": "short", "1h": "long"}
@@ -66,25 +64,11 @@ CACHE = {"5m": "short", "1h": "long"}
 _FUNCTIONS = (None, "custom")
 
 
-class _Parameters(Struct, frozen=True, gc=False):
-    """What is looked at of the parameters of a tool."""
-
-    type: Any = None
-
-
-_OBJECT = '{"type":"object",'
-_decode_parameters = msgspec.json.Decoder(_Parameters).decode
 # The fields of an answer that are in the model.
 MODELLED_ANSWER = frozenset({"model", "id", "type", "role", "stop_reason", "stop_sequence"})
 _CHOICES = {"auto": "auto", "any": "required", "none": "none"}
 _CHOICE_WORDS = {mode: word for word, mode in _CHOICES.items()}
 _SINGLE = "disable_parallel_tool_use"
-_NO_PARAMETERS = {"type": "object", "properties": {}}
-_FREEFORM_PARAMETERS = {
-    "type": "object",
-    "properties": {"input": {"type": "string"}},
-    "required": ["input"],
-}
 
 
 def refuse(path: Path, problem: str) -> NoReturn:
@@ -106,18 +90,12 @@ def read_tool(item: Object) -> Tool:
         own = Residue(NAME, None, None, "hosted", None, mark)
         hosted = spelled_object(item)
         return new_tool(words[0] if words else "unknown", hosted=hosted, residue=own)  # type: ignore[no-any-return]
-    del item["name"], item["input_schema"]
-    description, strict = text(item.get("description")), flag(item.get("strict"))
-    if description is not absent:
-        del item["description"]
-    if strict is not absent:
-        del item["strict"]
+    del item["name"]
+    facts = take_facts(item, "input_schema")
     residue = None
     if item:
         residue = Residue(NAME, encode({"s": item}).decode(), None, None, None, mark)
-    return new_tool(  # type: ignore[no-any-return]
-        name, description, spelled_object(schema), strict, residue=residue
-    )
+    return new_tool(name, *facts, residue=residue)  # type: ignore[no-any-return]
 
 
 def read_mark(block: Object) -> str | None:
@@ -127,59 +105,25 @@ def read_mark(block: Object) -> str | None:
 
 
 def _write_tools(request: Request, body: Object, report: Report) -> None:
-    allowed = _allowed(request)
-    written: list[Any] = []
-    for place, tool in distinct(request, NAME, report):
-        residue = tool.residue
-        if allowed is not None and tool.name not in allowed:
-            report.lose("TOOL_DROPPED", place, f"{tool.name!r} is not among the allowed tools")
-            continue
-        if residue is not None and residue.dialect != NAME:
-            report_residue(tool, report, place)
-            residue = None
-        if isinstance(tool.hosted, str):
-            ours: Any = Fragment(tool.hosted)
-        else:
-            ours = _write_tool(tool)
-            if request.source != NAME:
-                _make_legal(ours, tool, place, report)
-        written.append(ours if residue is None else recall(ours, residue.part))
+    allowed = allowed_names(request)
+    tools = written_tools(NAME, request, report, _write_tool, allowed=allowed)
+    written = [ours for _, _, ours in tools]
     if written:
         body["tools"] = written
 
 
-def _allowed(request: Request) -> tuple[str, ...] | None:
-    """The names of the only tools that may be called."""
-    choice = request.tool_choice
-    return choice.names if isinstance(choice, ToolChoice) and choice.mode == "allowed" else None
-
-
-def _write_tool(tool: Tool) -> Object:
+def _write_tool(tool: Tool, is_same: bool) -> Object:  # noqa: FBT001 - as written_tools says it
     written: Object = {"name": tool.name}
     description, schema, strict = tool.description, tool.schema, tool.strict
     if description is not absent:
         written["description"] = description
     if schema is not absent:
-        written["input_schema"] = Fragment(schema)
-    if strict is not absent:
+        written["input_schema"] = Fragment(schema) if is_same else of_object(schema)
+    elif not is_same:
+        written["input_schema"] = NO_PARAMETERS
+    if strict is not absent and (is_same or strict is not None):
         written["strict"] = strict
     return written
-
-
-def _make_legal(written: Object, tool: Tool, place: str, report: Report) -> None:
-    schema = tool.schema
-    if tool.is_freeform:
-        report.lose("FREEFORM_WRAPPED", place)
-        report.freeform.add(tool.name)
-        written["input_schema"] = _FREEFORM_PARAMETERS
-    elif schema is absent:
-        written["input_schema"] = _NO_PARAMETERS
-    elif not (schema.startswith(_OBJECT) or _decode_parameters(schema).type == "object"):
-        written["input_schema"] = {**decode_json(schema), "type": "object"}
-    if tool.grammar is not absent:
-        report_grammar(tool, report, place)
-    if tool.strict is None:
-        del written["strict"]
 
 
 # --- the choice of tools -------------------------------------------------------------------------

@@ -15,30 +15,21 @@ from orjson import Fragment
 
 from cannery.messages.absence import absent
 from cannery.messages.canisters import InvocationCanisterClass
-from cannery.messages.json_text import decode_json, is_json_object, write_json
+from cannery.messages.json_text import is_json_object, write_json
 from cannery.messages.requests import Request, Tool, ToolChoice, new_tool, new_tool_choice
 from cannery.messages.residue import Residue
 from cannery.wire.bodies import Object, Reader, decode, decoded, encode, spelled_text
 from cannery.wire.controls import (
-    distinct,
     drop_choice,
-    flag,
     is_possible,
-    report_grammar,
-    text,
 )
-from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
-from cannery.wire.residues import nested, own_residue, recall, set_again
+from cannery.wire.residues import nested, set_again
+from cannery.wire.schemas import of_object
 from cannery.wire.settings import NOT_READ, Reading, Said
+from cannery.wire.tools import NO_PARAMETERS, take_facts, written_tools
 
 NAME = "bedrock_converse"
-_NO_PARAMETERS: Object = {"type": "object", "properties": {}}
-_FREEFORM_PARAMETERS = {
-    "type": "object",
-    "properties": {"input": {"type": "string"}},
-    "required": ["input"],
-}
 # How long a cache point lasts, in words of every dialect.
 _TTL = {None: "short", "5m": "short", "1h": "long"}
 # A cache point that says how long it lasts although that is the usual time.
@@ -148,11 +139,7 @@ def _read_tool(item: Object) -> Tool:
     beside, parameters = schema
     fields = {key: plain(value) for key, value in fields.items() if key != "inputSchema"}
     del fields["name"]
-    description, strict = text(fields.get("description")), flag(fields.get("strict"))
-    if description is not absent:
-        del fields["description"]
-    if strict is not absent:
-        del fields["strict"]
+    description, _, strict = take_facts(fields, "")
     around = {key: whole(value) for key, value in item.items() if key != "toolSpec"}
     inside = nested(fields, {"inputSchema": set_again(beside)})
     patch = nested(around, {"toolSpec": inside})
@@ -207,7 +194,7 @@ def write_tools(request: Request, messages: list[Any], report: Report, *, is_sam
             return {}
         report.lose("CONTROL_DROPPED", "@tool_choice", "tools that were used have to be sent")
         choice = None
-    tools, names = _listed_tools(request, choice, report, is_same=is_same)
+    tools, names = _listed_tools(request, choice, report)
     if used and not tools:
         tools = [_stub(name) for name in used]
         detail = (
@@ -248,52 +235,32 @@ def _stub(name: str) -> Object:
 
 
 def _listed_tools(
-    request: Request, choice: ToolChoice | None, report: Report, *, is_same: bool
+    request: Request, choice: ToolChoice | None, report: Report
 ) -> tuple[list[Any], set[str]]:
     """The tools as they are sent, and their names."""
     allowed = choice.names if choice is not None and choice.mode == "allowed" else None
     written: list[Any] = []
     names: set[str] = set()
-    for place, tool in distinct(request, NAME, report):
-        if allowed is not None and tool.name not in allowed:
-            report.lose("TOOL_DROPPED", place, f"{tool.name!r} is not among the allowed tools")
-            continue
-        residue = own_residue(tool, NAME)
-        if residue is None:
-            report_residue(tool, report, place)
-        if isinstance(tool.hosted, str):
-            if residue is None and not is_same and request.source is not None:
-                report.lose("TOOL_DROPPED", place, f"Converse has no tool {tool.name!r}")
-                continue
-            ours: Any = decode_json(tool.hosted)
-        else:
-            ours = {"toolSpec": _specification(tool, place, report, is_same=is_same)}
-        written.append(ours if residue is None else recall(ours, residue.part))
+    tools = written_tools(NAME, request, report, _specification, allowed=allowed)
+    for tool, residue, ours in tools:
+        written.append(ours)
         names.add(tool.name)
         if residue is not None and residue.cache:
             written.append(write_mark(residue.cache, residue.form))
     return written, names
 
 
-def _specification(tool: Tool, place: str, report: Report, *, is_same: bool) -> Object:
+def _specification(tool: Tool, is_same: bool) -> Object:  # noqa: FBT001 - as written_tools says it
     spec: Object = {"name": tool.name}
     if tool.description is not absent and (tool.description or is_same):
         spec["description"] = tool.description
-    schema: Any = _NO_PARAMETERS if tool.schema is absent else Fragment(tool.schema)
-    if not is_same:
-        if tool.is_freeform:
-            report.lose("FREEFORM_WRAPPED", place)
-            report.freeform.add(tool.name)
-            schema = _FREEFORM_PARAMETERS
-        elif isinstance(tool.schema, str):
-            found = decode_json(tool.schema)
-            schema = schema if found.get("type") == "object" else {**found, "type": "object"}
-        if tool.grammar is not absent:
-            report_grammar(tool, report, place)
+    schema: Any = NO_PARAMETERS
+    if isinstance(tool.schema, str):
+        schema = Fragment(tool.schema) if is_same else of_object(tool.schema)
     spec["inputSchema"] = {"json": schema}
     if isinstance(tool.strict, bool):
         spec["strict"] = tool.strict
-    return spec
+    return {"toolSpec": spec}
 
 
 def _chosen(choice: ToolChoice, report: Report) -> Object:

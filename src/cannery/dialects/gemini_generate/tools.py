@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec import MsgspecError, Struct
-from msgspec.json import Decoder
 from orjson import Fragment
 
 from cannery.dialects.gemini_generate.forms import (
@@ -23,6 +21,7 @@ from cannery.dialects.gemini_generate.forms import (
     whole_value,
     write_form,
 )
+from cannery.families.gemini.settings import UNSTRICT
 from cannery.messages.absence import absent
 from cannery.messages.json_text import decode_json, write_json
 from cannery.messages.requests import Request, Tool, ToolChoice, new_tool, new_tool_choice
@@ -32,16 +31,16 @@ from cannery.wire.controls import (
     distinct,
     field_of,
     put,
-    report_grammar,
 )
 from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
 from cannery.wire.patches import restore
 from cannery.wire.places import Path, Places
 from cannery.wire.residues import nested, own_residue
+from cannery.wire.schemas import of_object
+from cannery.wire.tools import as_function
 
 _MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
-_FREEFORM = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
 _TYPES = frozenset({"STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL"})
 _COUNTS = frozenset(
     {"minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties"}
@@ -176,6 +175,7 @@ def read_choice(mode: Any, allowed: Any) -> Any:
 def write_tools(request: Request, body: Object, report: Report) -> None:
     """Put the tools of a request into a body."""
     groups: list[Any] = []
+    is_same = request.source == NAME
     for place, tool in distinct(request, NAME, report):
         residue = own_residue(tool, NAME)
         shapes, _ = read_form(residue)
@@ -184,13 +184,12 @@ def write_tools(request: Request, body: Object, report: Report) -> None:
         if isinstance(tool.hosted, str):
             _add_hosted(groups, decode_json(tool.hosted), is_joined="joined" in shapes)
             continue
-        if request.source != NAME:
-            _report_tool(tool, report, place)
-        declaration = _write_declaration(tool, shapes)
+        function = as_function(tool, report, place)
+        if not is_same and tool.strict is True:
+            report.lose("FIELD_DROPPED", place, UNSTRICT, field_of(tool, report, "strict"))
+        declaration = _write_declaration(function, shapes, is_same=is_same)
         if residue is not None:
             declaration = _restored(declaration, tool, residue.part, shapes)
-        elif request.source != NAME:
-            _make_object(declaration, tool)
         is_new = residue is not None and "joined" not in shapes
         _add_declaration(groups, declaration, shapes, is_new=is_new)
     if groups:
@@ -207,23 +206,6 @@ def _restored(declaration: Object, tool: Tool, part: str | None, shapes: frozens
     if type(own) is dict and StandardSchema(own).value != decode_json(str(tool.schema)):
         del kept["parameters"]
     return restore(declaration, patch)  # type: ignore[no-any-return]
-
-
-def _make_object(declaration: Object, tool: Tool) -> None:
-    """Say that the parameters are an object, where their schema does not."""
-    if isinstance(tool.schema, str) and not tool.is_freeform and not names_object(tool.schema):
-        schema = {**decode_json(tool.schema), "type": "object"}
-        declaration["parametersJsonSchema"] = schema
-
-
-def _report_tool(tool: Tool, report: Report, place: str) -> None:
-    if tool.is_freeform:
-        report.lose("FREEFORM_WRAPPED", place)
-        report.freeform.add(tool.name)
-    report_grammar(tool, report, place)
-    if tool.strict is True:
-        within = field_of(tool, report, "strict")
-        report.lose("FIELD_DROPPED", place, "Gemini has no 'strict' for a function", within)
 
 
 def _add_hosted(groups: list[Any], entry: Any, *, is_joined: bool) -> None:
@@ -246,17 +228,16 @@ def _add_declaration(
     groups.append({key: declaration if "single" in shapes else [declaration]})
 
 
-def _write_declaration(tool: Tool, shapes: frozenset[str]) -> Object:
+def _write_declaration(tool: Tool, shapes: frozenset[str], *, is_same: bool) -> Object:
     declaration: Object = {"name": tool.name}
     put(declaration, "description", tool.description)
-    if isinstance(tool.schema, str) and not tool.is_freeform:
+    if isinstance(tool.schema, str):
         if "parameters" in shapes:
             schema = decode_json(tool.schema)
             declaration["parameters"] = to_capitals(schema) if "capitals" in shapes else schema
         else:
-            declaration["parametersJsonSchema"] = Fragment(tool.schema)
-    elif tool.is_freeform:
-        declaration["parametersJsonSchema"] = _FREEFORM
+            written = Fragment(tool.schema) if is_same else of_object(tool.schema)
+            declaration["parametersJsonSchema"] = written
     return declaration
 
 
@@ -278,23 +259,6 @@ def declared_names(body: Object) -> list[str]:
 
 
 # --- schemas -----------------------------------------------------------------------------------
-
-
-class _Kind(Struct, gc=False):
-    """What is looked at of a schema that passes as text."""
-
-    type: Any = None
-
-
-_decode_kind = Decoder(_Kind).decode
-
-
-def names_object(schema: str) -> bool:
-    """Whether the text of a JSON Schema says that it is about an object."""
-    try:
-        return bool(_decode_kind(schema).type == "object")
-    except (MsgspecError, UnicodeError, RecursionError):
-        return False
 
 
 class StandardSchema:

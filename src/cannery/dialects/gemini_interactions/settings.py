@@ -13,7 +13,7 @@ from msgspec import Raw
 from orjson import Fragment
 
 from cannery.families.gemini.models import least_level, nearest_level
-from cannery.families.gemini.settings import FIVE, fit_seed
+from cannery.families.gemini.settings import FIVE, UNSTRICT, fit_seed
 from cannery.messages.absence import absent
 from cannery.messages.json_text import decode_json, write_json
 from cannery.messages.requests import (
@@ -30,17 +30,13 @@ from cannery.messages.residue import Residue
 from cannery.wire.bodies import Fields, Object, decode
 from cannery.wire.controls import (
     FORMAT_NAME,
-    distinct,
     effort_of,
-    field_of,
     put,
-    report_grammar,
     sent_names,
     take_listed,
 )
-from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
-from cannery.wire.residues import nested, own_residue, recall, set_again
+from cannery.wire.residues import nested, set_again
 from cannery.wire.settings import (
     FLAG,
     NOT_READ,
@@ -59,6 +55,7 @@ from cannery.wire.settings import (
     among,
     unless,
 )
+from cannery.wire.tools import take_facts, written_tools
 
 NAME = "gemini_interactions"
 _CONFIG = "generation_config"
@@ -73,7 +70,6 @@ _LEVELS = ("minimal", "low", "medium", "high", "xhigh")
 _MODES = {"auto": "auto", "none": "none", "required": "any"}
 _CHOICES = {"auto": "auto", "none": "none", "any": "required", "validated": "auto"}
 _JSON, _TEXT = "application/json", "text/plain"
-_FREEFORM = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
 _split_tools = msgspec.json.Decoder(list[dict[str, Raw]]).decode
 _UNSHOWN = ("none", "omitted")
 
@@ -100,50 +96,24 @@ def _read_tool(item: dict[str, Raw]) -> Tool:
         kind = kind if type(kind) is str and kind else "unknown"
         return new_tool(kind, hosted=write_json(item))  # type: ignore[no-any-return]
     del item["type"], item["name"]
-    description: Any = decode(item["description"]) if "description" in item else absent
-    if type(description) is str:
-        del item["description"]
-    else:
-        description = absent
-    schema: Any = str(item["parameters"], "utf-8") if "parameters" in item else ""
-    if schema[:1] == "{":
-        del item["parameters"]
-    else:
-        schema = absent
+    facts = take_facts(item, strict="")
     residue = Residue(NAME, write_json({"s": item})) if item else None
-    return new_tool(name, description, schema, residue=residue)  # type: ignore[no-any-return]
+    return new_tool(name, *facts, residue=residue)  # type: ignore[no-any-return]
 
 
 def _write_tools(request: Request, body: Object, report: Report) -> None:
-    written: list[Any] = []
-    for place, tool in distinct(request, NAME, report):
-        residue = own_residue(tool, NAME)
-        if residue is None:
-            report_residue(tool, report, place)
-        if isinstance(tool.hosted, str):
-            written.append(Fragment(tool.hosted))
-            continue
-        if request.source != NAME:
-            _report_tool(tool, report, place)
-        declared: Object = {"type": "function", "name": tool.name}
-        put(declared, "description", tool.description)
-        if tool.is_freeform:
-            declared["parameters"] = _FREEFORM
-        elif isinstance(tool.schema, str):
-            declared["parameters"] = Fragment(tool.schema)
-        written.append(declared if residue is None else recall(declared, residue.part))
+    tools = written_tools(NAME, request, report, _write_tool, unstrict=UNSTRICT)
+    written = [ours for _, _, ours in tools]
     if written:
         body["tools"] = written
 
 
-def _report_tool(tool: Tool, report: Report, place: str) -> None:
-    if tool.is_freeform:
-        report.lose("FREEFORM_WRAPPED", place)
-        report.freeform.add(tool.name)
-    report_grammar(tool, report, place)
-    if tool.strict is True:
-        within = field_of(tool, report, "strict")
-        report.lose("FIELD_DROPPED", place, "Gemini has no 'strict' for a function", within)
+def _write_tool(tool: Tool, _: bool) -> Object:  # noqa: FBT001 - as written_tools says it
+    declared: Object = {"type": "function", "name": tool.name}
+    put(declared, "description", tool.description)
+    if isinstance(tool.schema, str):
+        declared["parameters"] = Fragment(tool.schema)
+    return declared
 
 
 # --- the choice of tools -------------------------------------------------------------------------

@@ -28,7 +28,7 @@ from cannery.messages.requests import (
     new_tool_choice,
 )
 from cannery.messages.residue import Residue
-from cannery.wire.bodies import Object, decoded, spelled_object
+from cannery.wire.bodies import Object, decoded
 from cannery.wire.controls import distinct, drop_choice, is_possible, put, sent_names
 from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
@@ -50,12 +50,12 @@ from cannery.wire.settings import (
     Spelled,
     Writing,
 )
+from cannery.wire.tools import NO_PARAMETERS, take_facts
 
 NAME = "openai_responses"
 _SUMMARIES = frozenset({"auto", "concise", "detailed"})
 # The fields of a function that writing always gives.
 _ALWAYS = ("parameters", "strict")
-_NO_PARAMETERS = {"type": "object", "properties": {}}
 _CHOICES = frozenset({"auto", "none", "required"})
 # Hosted tools that a choice names only in a list of those that are allowed.
 _LISTED = frozenset({"web_search"})
@@ -88,35 +88,12 @@ def read_tool(item: Object) -> Tool:
         kind = kind if type(kind) is str and kind else "unknown"
         return new_tool(kind, hosted=write_json(open_fields(item)))  # type: ignore[no-any-return]
     del item["type"], item["name"]
-    description: Any = _take_typed(item, "description", str)
-    schema = strict = grammar = absent
-    dropped: list[str] = []
-    if kind == "custom":
-        grammar = _take_object(item, "format")
-    else:
-        dropped = [key for key in _ALWAYS if key not in item]
-        schema, strict = _take_object(item, "parameters"), _take_typed(item, "strict", bool)
-    residue = None
-    if item or dropped:
-        residue = Residue(NAME, patch_of(item, dropped))
-    own = (kind == "custom", grammar, absent, residue)
-    return new_tool(name, description, schema, strict, *own)  # type: ignore[no-any-return]
-
-
-def _take_typed(item: Object, key: str, kind: type) -> Any:
-    """Take a value of a type, or absent for anything else."""
-    value = item.get(key, absent)
-    if type(value) is not kind:
-        return absent
-    del item[key]
-    return value
-
-
-def _take_object(item: Object, key: str) -> Any:
-    """Take the text of an object, or absent for anything else."""
-    if type(item.get(key)) is not dict:
-        return absent
-    return spelled_object(item.pop(key))
+    is_custom = kind == "custom"
+    dropped = [] if is_custom else [key for key in _ALWAYS if key not in item]
+    description, spelled, strict = take_facts(item, *(("format", "") if is_custom else ()))
+    residue = Residue(NAME, patch_of(item, dropped)) if item or dropped else None
+    facts = (absent, absent, True, spelled) if is_custom else (spelled, strict, False, absent)
+    return new_tool(name, description, *facts, residue=residue)  # type: ignore[no-any-return]
 
 
 def _write_tools(request: Request, body: Object, report: Report) -> None:
@@ -147,7 +124,7 @@ def write_tool(tool: Tool) -> Any:
             written["format"] = Fragment(tool.grammar)
         return written
     has_schema = isinstance(tool.schema, str)
-    written["parameters"] = Fragment(str(tool.schema)) if has_schema else _NO_PARAMETERS
+    written["parameters"] = Fragment(str(tool.schema)) if has_schema else NO_PARAMETERS
     written["strict"] = False if tool.strict is absent else tool.strict
     return written
 

@@ -28,8 +28,9 @@ from cannery.messages.requests import (
 )
 from cannery.messages.residue import Residue
 from cannery.wire.bodies import Object, Reader, encode
-from cannery.wire.controls import flag, given_controls, integer, number, text
+from cannery.wire.controls import given_controls, integer, number
 from cannery.wire.residues import own_residue, recall, set_again
+from cannery.wire.tools import take_facts
 
 NAME = "otel_genai"
 INPUT = "gen_ai.input.messages"
@@ -177,11 +178,7 @@ def read_tool(reader: Reader, item: Any, path: str) -> Tool:
                 return new_tool(called, hosted=hosted, residue=kept)  # type: ignore[no-any-return]
         return new_tool(called, hosted=write_json(tool))  # type: ignore[no-any-return]
     del tool["type"], tool["name"]
-    description = take(tool, "description", text)
-    schema = take(
-        tool, "parameters", lambda value: write_json(value) if type(value) is dict else absent
-    )
-    strict = take(tool, "cannery.strict", flag)
+    facts = take_facts(tool, strict="cannery.strict")
     grammar = take(
         tool, "format", lambda value: write_json(value) if type(value) is dict else absent
     )
@@ -190,7 +187,7 @@ def read_tool(reader: Reader, item: Any, path: str) -> Tool:
         found = converted(tool.get(RESIDUE), Residue) if tool.keys() == {RESIDUE} else None
         residue = found or Residue(NAME, write_json(set_again(tool)))
     is_freeform = kind == "custom"
-    return new_tool(name, description, schema, strict, is_freeform, grammar, absent, residue)  # type: ignore[no-any-return]
+    return new_tool(name, *facts, is_freeform, grammar, absent, residue)  # type: ignore[no-any-return]
 
 
 def take_usage(left: Object) -> Any:

@@ -17,6 +17,7 @@ from cannery.wire.controls import put, report_grammar
 from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
 from cannery.wire.residues import nested, own_residue, recall, set_again
+from cannery.wire.tools import take_facts
 
 NAME = "sharegpt"
 _NESTED = "nested"
@@ -39,13 +40,8 @@ def _read_tool(outer: Fields) -> Tool | None:
     name = decode_json(bytes(inner.pop("name"))) if "name" in inner else None
     if type(name) is not str or not name:
         return None
-    schema = (
-        str(inner.pop("parameters"), "utf-8") if _is_object(inner.get("parameters")) else absent
-    )
-    left = {key: decode_json(bytes(item)) for key, item in inner.items()}
-    description = left.pop("description") if type(left.get("description")) is str else absent
-    strict = left.pop("strict") if type(left.get("strict")) is bool else absent
-    patch = set_again(left)
+    facts = take_facts(inner)
+    patch = set_again({key: decode_json(bytes(item)) for key, item in inner.items()})
     if is_nested:
         del outer["type"]
         beside = {key: decode_json(bytes(item)) for key, item in outer.items()}
@@ -54,7 +50,7 @@ def _read_tool(outer: Fields) -> Tool | None:
     if patch is not None or is_nested:
         part = None if patch is None else write_json(patch)
         residue = Residue(NAME, part, None, _NESTED if is_nested else None)
-    return new_tool(name, description, schema, strict, residue=residue)  # type: ignore[no-any-return]
+    return new_tool(name, *facts, residue=residue)  # type: ignore[no-any-return]
 
 
 def _is_object(raw: Raw | None) -> bool:

@@ -12,28 +12,19 @@ from cannery.messages.absence import absent
 from cannery.messages.json_text import decode_json, write_json
 from cannery.messages.requests import Request, Tool, new_tool
 from cannery.messages.residue import Residue
-from cannery.wire.arguments import FREEFORM_INPUT
-from cannery.wire.bodies import Fields, Object, decode, decoded, spelled_text
-from cannery.wire.controls import distinct, put, report_grammar, take_listed
+from cannery.wire.bodies import Fields, Object, decoded
+from cannery.wire.controls import distinct, put, take_listed
 from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
 from cannery.wire.places import Path
 from cannery.wire.residues import nested, recall, set_again, take_usual
 from cannery.wire.schemas import lists_properties, object_schema
+from cannery.wire.tools import NO_PARAMETERS, as_function, take_facts
 
 _Item = dict[str, Any]
 _decode = msgspec.json.Decoder().decode
 # Where fields stand below a tool.
 TOOL_PATHS = {"strict": ".function.strict", "format": ".custom.format"}
-NO_PARAMETERS = {"type": "object", "properties": {}}
-_FREEFORM = write_json(
-    {
-        "type": "object",
-        "properties": {FREEFORM_INPUT: {"type": "string"}},
-        "required": [FREEFORM_INPUT],
-    }
-)
-
 # --- reading -----------------------------------------------------------------------------------
 
 
@@ -71,22 +62,9 @@ def _function(dialect: str, item: _Item) -> Tool:
         hosted = _hosted(item)
         return msgspec.structs.replace(hosted, residue=Residue(dialect, form="functions"))
     left = _plain(item)
-    name, schema = left.pop("name"), left.get("parameters")
-    description, strict = left.get("description"), left.get("strict")
-    if type(schema) is dict:
-        del left["parameters"]
-    if type(description) is str:
-        del left["description"]
-    if type(strict) is bool:
-        del left["strict"]
-    part = set_again(left)
-    return new_tool(  # type: ignore[no-any-return]
-        name,
-        description if type(description) is str else absent,
-        write_json(schema) if type(schema) is dict else absent,
-        strict if type(strict) is bool else absent,
-        residue=Residue(dialect, None if part is None else write_json(part), form="functions"),
-    )
+    name, facts = left.pop("name"), take_facts(left)
+    part = None if not left else write_json(set_again(left))
+    return new_tool(name, *facts, residue=Residue(dialect, part, form="functions"))  # type: ignore[no-any-return]
 
 
 def _plain(item: _Item) -> Object:
@@ -103,25 +81,8 @@ def _hosted(item: _Item) -> Tool:
 
 def _named(name: str, function: Fields) -> tuple[tuple[Any, ...], Object | None]:
     """The fields of a function tool, and the patch of what is left."""
-    description: Any = absent
-    schema: Any = absent
-    strict: Any = absent
-    if "description" in function:
-        value = decode(function["description"])
-        if type(value) is str:
-            description = value
-            del function["description"]
-    if "parameters" in function:
-        spelled = spelled_text(function["parameters"])
-        if spelled[0] == "{":
-            schema = spelled
-            del function["parameters"]
-    if function and "strict" in function:
-        value = decode(function["strict"])
-        if type(value) is bool:
-            strict = value
-            del function["strict"]
-    return (name, description, schema, strict), {"s": decoded(function)} if function else None
+    facts = take_facts(function)
+    return (name, *facts), {"s": decoded(function)} if function else None
 
 
 def _custom(name: str, custom: Fields) -> tuple[tuple[Any, ...], Object | None]:
@@ -178,7 +139,7 @@ def write_tools(
             residue = None
         form = None if residue is None else residue.form
         if tool.is_freeform and not (is_same or has_freeform):
-            tool = _as_function(tool, report, place)  # noqa: PLW2901 - what is sent
+            tool = as_function(tool, report, place)  # noqa: PLW2901 - what is sent
         written = _write_tool(tool, form)
         if residue is not None:
             written = recall(written, residue.part)
@@ -204,14 +165,6 @@ def _write_tool(tool: Tool, form: str | None) -> Any:
         inner["parameters"] = Fragment(tool.schema)
     put(inner, "strict", tool.strict)
     return inner if form == "functions" else {"type": "function", "function": inner}
-
-
-def _as_function(tool: Tool, report: Report, place: str) -> Tool:
-    """A custom tool as a function whose argument is the free text."""
-    report.lose("FREEFORM_WRAPPED", place)
-    report.freeform.add(tool.name)
-    report_grammar(tool, report, place)
-    return new_tool(tool.name, tool.description, _FREEFORM)  # type: ignore[no-any-return]
 
 
 def _make_legal(inner: Object, tool: Tool, request: Request, report: Report, place: str) -> None:

@@ -18,4 +18,5 @@ def fit_seed(value: int, to: Writing) -> Any:
     return absent
 
 
+UNSTRICT = "Gemini has no 'strict' for a function"
 FIVE = at_most(5, "Gemini takes five stop sequences")
