@@ -398,7 +398,7 @@ def test_without_losses_there_is_no_header(gateway: Running) -> None:
 def guarded(upstream: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = tmp_path_factory.mktemp("guarded")
     (folder / "keys").write_text("# one a line\nsesame\nmellon\n")
-    limits = "[limits]\nbody_bytes = 2000\nbody_seconds = 1.0\nheader_seconds = 1.0\n"
+    limits = "[limits]\nbody_bytes = 2000\nbody_seconds = 1.0\nheader_seconds = 1.0\nidle_seconds = 1.0\n"
     config = f'[keys]\nfile = "{folder / "keys"}"\n{limits}'
     running = Running(folder, config + rows(upstream.url), record=False)
     yield running

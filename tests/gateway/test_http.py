@@ -40,6 +40,7 @@ header_bytes = 4096
 body_bytes = 100000
 header_seconds = 1.0
 body_seconds = 1.0
+idle_seconds = 1.0
 """
 
 

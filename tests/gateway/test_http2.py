@@ -113,7 +113,9 @@ def test_a_failed_start_is_tried_again_with_the_next_client(
         tunnels = Tunnels(
             application, header_bytes=8192, complain=lambda error: told.append(str(error))
         )
-        listener = Listener(application, tunnels.hand_over, header_bytes=8192, header_seconds=5.0)
+        listener = Listener(
+            application, tunnels.hand_over, header_bytes=8192, header_seconds=5.0, idle_seconds=5.0
+        )
         taken = socket.create_server(("127.0.0.1", 0))
         listener.listen(taken, 10)
         port = taken.getsockname()[1]

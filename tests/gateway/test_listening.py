@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -38,7 +39,11 @@ async def refuse(scope: Any, proto: Any) -> None:
 
 
 def talk(
-    application: Application, *pieces: bytes, seconds: float = 5.0, header_seconds: float = 5.0
+    application: Application,
+    *pieces: bytes,
+    seconds: float = 5.0,
+    header_seconds: float = 5.0,
+    idle_seconds: float = 5.0,
 ) -> bytes:
     """Everything that is answered to bytes that come in pieces, until the connection is closed."""
 
@@ -49,6 +54,7 @@ def talk(
             tunnels.hand_over,
             header_bytes=8192,
             header_seconds=header_seconds,
+            idle_seconds=idle_seconds,
         )
         taken = socket.create_server(("127.0.0.1", 0))
         listener.listen(taken, 10)
@@ -166,8 +172,35 @@ def test_an_application_that_says_nothing_is_500():
 
 @pytest.mark.parametrize("said", [b"", b"PRI * HT", b"POST / HTTP/1.1\r\nho", post("/", b"")])
 def test_silence_ends_a_connection(said: bytes):
-    answer = talk(tell, said, header_seconds=0.2)
+    answer = talk(tell, said, header_seconds=0.2, idle_seconds=0.2)
     assert answer.count(b"HTTP/1.1 200 OK") == (1 if said.endswith(b"\r\n\r\n") else 0)
+
+
+def test_half_a_head_on_a_kept_connection_has_as_long_as_on_a_new_one():
+    began = time.monotonic()
+    answer = talk(tell, post("/", b""), b"POST / HTT", header_seconds=0.2, idle_seconds=60.0)
+    assert answer.count(b"HTTP/1.1 200 OK") == 1
+    assert time.monotonic() - began < 30
+
+
+def test_a_kept_connection_is_not_closed_while_clients_still_use_it():
+    """Clients keep connections for longer than a head may take; one that is closed as they send loses the request."""
+
+    async def run() -> None:
+        tunnels = Tunnels(tell, header_bytes=8192)
+        times = {"header_seconds": 0.1, "idle_seconds": 60.0}
+        listener = Listener(tell, tunnels.hand_over, header_bytes=8192, **times)
+        taken = socket.create_server(("127.0.0.1", 0))
+        listener.listen(taken, 10)
+        reader, writer = await asyncio.open_connection(*taken.getsockname())
+        for _ in range(2):
+            writer.write(post("/", b""))
+            assert b"HTTP/1.1 200 OK" in await reader.readuntil(b"\r\n\r\n")
+            await asyncio.sleep(0.5)
+        writer.close()
+        await listener.close()
+
+    asyncio.run(run())
 
 
 def test_a_client_that_does_not_read_is_waited_for():
@@ -186,7 +219,9 @@ def test_a_client_that_does_not_read_is_waited_for():
 
     async def run() -> None:
         tunnels = Tunnels(flood, header_bytes=8192)
-        listener = Listener(flood, tunnels.hand_over, header_bytes=8192, header_seconds=5.0)
+        listener = Listener(
+            flood, tunnels.hand_over, header_bytes=8192, header_seconds=5.0, idle_seconds=5.0
+        )
         taken = socket.create_server(("127.0.0.1", 0))
         listener.listen(taken, 10)
         _, writer = await asyncio.open_connection(*taken.getsockname(), limit=1000)

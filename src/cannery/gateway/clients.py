@@ -131,10 +131,9 @@ def identify(header: Header, request: Request, body: bytes = b"") -> Identity:
         )
     elif above and above != session:
         parent, kind = f"{client.name}:{above}", SUBAGENT
-    history = request.conversation
-    first = min(len(history), _FIRST_HEADS)
-    last = range(max(first, len(history) - _LAST_HEADS), len(history))
-    looked_at = [history[at] for at in (*range(first), *last)]
+    looked_at: Sequence[AnyCanister] = request.conversation
+    if len(looked_at) > _FIRST_HEADS + _LAST_HEADS:
+        looked_at = [*looked_at[:_FIRST_HEADS], *looked_at[-_LAST_HEADS:]]
     asked = _heads(looked_at, Role.User)
     sign = _side(header, request, body, _heads(looked_at, Role.Supervisor), asked)
     quoted = ""
@@ -178,10 +177,9 @@ def _client(user_agent: str, header: Header) -> tuple[Client, str]:
     known = _known_client(user_agent)
     if known is not None:
         return known
-    for client in CLIENTS:
-        for field in client.session:
-            if field.header and header(field.header):
-                return client, ""
+    for name, client in _TELLING:
+        if header(name):
+            return client, ""
     return _other_client(user_agent)
 
 
@@ -207,7 +205,11 @@ def _other_client(user_agent: str) -> tuple[Client, str]:
 
 
 def _first(fields: Iterable[Field], header: Header, body: bytes) -> str:
-    return next(filter(None, (field.read(header, body) for field in fields)), "")
+    for field in fields:
+        found = field.read(header, body)
+        if found:
+            return found
+    return ""
 
 
 def _usable(text: str) -> str:
@@ -231,17 +233,17 @@ def _side(
     header: Header, request: Request, body: bytes, instructed: list[str], asked: list[str]
 ) -> Sign | None:
     """How a request beside a conversation is known; None if it is none."""
-    system = "\n".join(instructed)
+    system, last = "\n".join(instructed), asked[-1] if asked else ""
     for sign in SIGNS:
-        if sign.is_bare and request.tools:
-            continue
-        if sign.field is not None and sign.field[0].read(header, body) != sign.field[1]:
+        if sign.user and not last.startswith(sign.user):
             continue
         if sign.system and sign.system not in system:
             continue
-        if sign.user and not (asked and asked[-1].startswith(sign.user)):
-            continue
         if sign.asks and not any(one.startswith(sign.asks) for one in asked):
+            continue
+        if sign.field is not None and sign.field[0].read(header, body) != sign.field[1]:
+            continue
+        if sign.is_bare and request.tools:
             continue
         return sign
     return None
@@ -315,6 +317,9 @@ CLIENTS = (
     # Its Messages and Chat requests are told by nothing: they look like those of the SDKs.
     Client("pi", session=(_header("session_id"),)),
 )
+
+# The headers that tell a program whose user agent does not.
+_TELLING = [(field.header, one) for one in CLIENTS for field in one.session if field.header]
 
 ANY = Client("", session=(_header("x-session-id"), _header("session-id")))
 """A program that is not known."""

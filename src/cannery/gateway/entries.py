@@ -22,10 +22,11 @@ from cannery.storage import Recognised
 from cannery.storage.history import (
     MODEL_ROLES,
     SpokenChain,
+    beginning,
     recognition_digests,
     without_doubles,
 )
-from cannery.storage.recognition import asked_before
+from cannery.storage.recognition import Spoken, asked_before
 from cannery.wire.contract import Dialect
 from cannery.wire.losses import Loss
 from cannery.wire.places import Places
@@ -316,6 +317,23 @@ class Entry:
         """What was asked and what was said, as far as it was."""
         said = () if self.response is None or self.is_aborted else self.response.canisters
         return [*self._history, *said]
+
+    def spoken(self) -> Spoken | None:
+        """The history with the digests that are known of it; None if nothing was answered, or nothing asked."""
+        replied, owns = self._replied, self._chain.owns
+        if (
+            replied is None
+            or self.is_aborted
+            or beginning(self._history, owns) == len(self._history)
+        ):
+            return None
+        digests = [
+            None if own is None else one for one, own in zip(replied.digests, owns, strict=True)
+        ]
+        whole = Conversation.trusted(replied.history)
+        asked = asked_before(whole, digests)
+        says = frozenset(self._chain.links)
+        return Spoken(whole, digests, owns, asked, self.identity.session, says)
 
     def model(self) -> str | None:
         """The model that was asked for."""

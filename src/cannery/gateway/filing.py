@@ -143,7 +143,10 @@ class Filer:
         is_guess = entry.is_guess and plan.kind == "new"
         is_guess = is_guess or (plan.kind == "append" and plan.identifier in self._moved)
         is_guess = is_guess or _may_be_held(entry, plan)
-        history = Conversation.trusted(entry.history())
+        is_claimed = _is_first(entry, plan)
+        # What is claimed must be known by its digests.
+        spoken = entry.spoken() if is_claimed else None
+        history = Conversation.trusted(entry.history()) if spoken is None else spoken.history
         return Filing(
             history,
             title="" if entry.identity.is_side else title_of(history),
@@ -151,11 +154,12 @@ class Filer:
             identifier=None if plan.identifier in self._moved else plan.identifier,
             match=msgspec.UNSET if is_guess else match,
             is_exact=not is_guess,
-            is_claimed=_is_first(entry, plan),
+            is_claimed=is_claimed,
             session=entry.identity.session,
             is_apart=entry.identity.is_side or entry.is_known(plan),
             link=self._link(entry, plan),
             turn=_turn(entry, plan),
+            spoken=spoken,
         )
 
     def _link(self, entry: Entry, plan: Plan) -> Link:

@@ -18,7 +18,7 @@ from cannery.messages import AnyCanister, conversation_digest
 
 Kind: TypeAlias = Literal["new", "append", "fork", "known", "repeat"]
 Digest: TypeAlias = bytes
-_MOST = 100_000
+_MOST = 40_000
 
 
 class Spot(NamedTuple):

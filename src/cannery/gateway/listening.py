@@ -65,6 +65,7 @@ class Connection(asyncio.Protocol):
         "client",
         "is_full",
         "is_gone",
+        "is_kept",
         "listener",
         "waits_since",
     )
@@ -88,6 +89,8 @@ class Connection(asyncio.Protocol):
         self.is_full = False
         self.is_gone = False
         self.client = ""
+        # Whether it was answered, and nothing of another request has come.
+        self.is_kept = False
         self.waits_since = listener.loop.time()
 
     # --- the socket ----------------------------------------------------------------------------
@@ -250,6 +253,9 @@ class Connection(asyncio.Protocol):
         """Begin a request."""
         self._head = Head(self.client)
         self._target = b""
+        if self.is_kept:
+            self.is_kept = False
+            self.waits_since = self.listener.loop.time()
 
     def on_url(self, target: bytes) -> None:
         """Take what is asked for, or some of it."""
@@ -331,6 +337,7 @@ class Connection(asyncio.Protocol):
             self._begin(self._waiting.popleft())
         else:
             self.waits_since = self.listener.loop.time()
+            self.is_kept = True
             self.resume()
 
 
@@ -350,6 +357,7 @@ class Listener:
         *,
         header_bytes: int,
         header_seconds: float,
+        idle_seconds: float,
         describe: Describe | None = None,
         complain: Callable[[OSError], object] = lambda error: None,  # noqa: ARG005 - who cares to know
     ) -> None:
@@ -361,6 +369,7 @@ class Listener:
         self.connections: set[Connection] = set()
         self.is_closing = False
         self._header_seconds = header_seconds
+        self._idle_seconds = idle_seconds
         self._complain = complain
         self._acceptor: Acceptor | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -378,9 +387,12 @@ class Listener:
         """Close connections whose client takes too long over a head, or has nothing more to ask."""
         now = self.loop.time()
         for connection in list(self.connections):
-            if connection.is_idle and now - connection.waits_since > self._header_seconds:
-                connection.abort()
-        self._timer = self.loop.call_later(min(self._header_seconds / 4, 1.0), self._look)
+            if connection.is_idle:
+                most = self._idle_seconds if connection.is_kept else self._header_seconds
+                if now - connection.waits_since > most:
+                    connection.abort()
+        shortest = min(self._header_seconds, self._idle_seconds)
+        self._timer = self.loop.call_later(min(shortest / 4, 1.0), self._look)
 
     def date(self) -> str:
         """The header that says what time it is."""

@@ -12,7 +12,7 @@ import contextlib
 import os
 import re
 import ssl
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
@@ -92,12 +92,11 @@ class Headers:
     def get(self, name: str) -> str | None:
         """The value of a header."""
         found = self._found.get(name)
-        return None if found is None else bytes(found).decode("latin-1")
+        return None if found is None else str(found, "latin-1")
 
-    def items(self) -> Iterator[tuple[str, str]]:
+    def items(self) -> list[tuple[str, str]]:
         """All of them, with names in lower case."""
-        for name, value in self._found:
-            yield bytes(name).decode("latin-1"), bytes(value).decode("latin-1")
+        return [(str(name, "latin-1"), str(value, "latin-1")) for name, value in self._found]
 
 
 class Heard(Protocol):

@@ -108,6 +108,7 @@ async def _run(
         tunnels.hand_over,
         header_bytes=most,
         header_seconds=limits.header_seconds,
+        idle_seconds=limits.idle_seconds,
         describe=gateway.operations.describe,
         complain=lambda error: log.write("error", "connection_not_taken", problem=str(error)),
     )
@@ -121,7 +122,7 @@ async def _run(
     _settle_memory()
     listener.listen(taken, _BACKLOG)
     doorkeeper = Doorkeeper(
-        port, silent_seconds=limits.header_seconds, busy_ports=gateway.sentry.client_ports
+        port, silent_seconds=limits.idle_seconds, busy_ports=gateway.sentry.client_ports
     )
     doorkeeper.start(limits.body_seconds)
     housekeeper = Housekeeper(lambda: not gateway.active, waiting=lambda: recorder.waiting)

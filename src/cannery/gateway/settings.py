@@ -43,6 +43,7 @@ _LEAST = {
     ("limits", "reply_bytes"): 1,
     ("limits", "header_seconds"): 0.1,
     ("limits", "body_seconds"): 0.1,
+    ("limits", "idle_seconds"): 0.1,
     ("limits", "concurrent_calls"): 1,
     ("recording", "queue"): 1,
     ("recording", "queue_bytes"): 1,
@@ -96,6 +97,8 @@ class Limits(Struct, forbid_unknown_fields=True, frozen=True):
     reply_bytes: int = 256 << 20
     header_seconds: float = 15.0
     body_seconds: float = 60.0
+    # Longer than most clients keep a connection: one that is closed while a request is on its way loses it.
+    idle_seconds: float = 120.0
     concurrent_calls: int = 2048
 
 

@@ -54,7 +54,7 @@ class GatewaySource:
     @property
     def silent_seconds(self) -> float:
         """How long a connection may be silent."""
-        return self._gateway.limits.header_seconds
+        return self._gateway.limits.idle_seconds
 
     @property
     def endpoints(self) -> Mapping[str, Endpoint]:
@@ -80,7 +80,7 @@ class StoreSource:
 
     is_read_only = True
     is_draining = False
-    silent_seconds = Limits().header_seconds
+    silent_seconds = Limits().idle_seconds
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -151,6 +151,7 @@ async def _view(
         lambda transport, _: _refuse_http2(transport),
         header_bytes=limits.header_bytes,
         header_seconds=limits.header_seconds,
+        idle_seconds=limits.idle_seconds,
     )
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()

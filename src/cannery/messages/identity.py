@@ -51,7 +51,10 @@ def digest(canister: Canister) -> bytes:
     memo = ours.memo()
     known = memo.get("digest")
     if known is None:
-        known = memo["digest"] = _hash(_canister_fields(ours))
+        held = ours.held
+        before = _BEFORE_TEXT.get(ours.role) if type(held) is str and held else None
+        known = _hash(_canister_fields(ours)) if before is None else _of_text(before, held)
+        memo["digest"] = known
     return known  # type: ignore[no-any-return]
 
 
@@ -134,9 +137,6 @@ def answer_mark(ordinal: int | None) -> bytes:
 
 def meaning(canister: Any, *, reasoning: bool = True) -> bytes | None:
     """The digest of one canister, or None if it adds nothing to a history."""
-    held = canister.held
-    if type(held) is str and held and (before := _BEFORE_TEXT.get(canister.role)):
-        return _of_text(before, held)
     if canister.role is Role.Assistant and _adds_nothing(canister, reasoning=reasoning):
         return None
     return digest(canister)

@@ -24,7 +24,7 @@ from cannery.messages import AnyCanister, Conversation, digest
 from cannery.storage.conversation import ForkFacts, StoredConversation
 from cannery.storage.encoding import Turn
 from cannery.storage.history import SpokenChain, recognition_digests, without_doubles
-from cannery.storage.instructions import begin_turn, had_instructions, setup_of
+from cannery.storage.instructions import begin_turn, had_instructions
 from cannery.storage.lineage import answered_here
 from cannery.storage.metadata import NO_LINK, Link, new_metadata
 from cannery.storage.profiles import check_profile
@@ -63,7 +63,8 @@ class Filing(Struct, frozen=True):
     at all: a ConflictError or ConversationNotFoundError says that it does not fit. With ``is_apart`` nothing is added
     to what is found: a fork goes on from there, if the history does. With ``is_claimed`` a history that is said to be
     new is refused with a ConflictError where another was filed meanwhile that begins like it. ``link`` says what a new
-    conversation is to its parent, and ``turn`` what is kept with the first message that is added.
+    conversation is to its parent, and ``turn`` what is kept with the first message that is added. ``spoken`` is the
+    same history with its digests and session, where the caller has derived them already.
     """
 
     history: Iterable[AnyCanister]
@@ -80,6 +81,7 @@ class Filing(Struct, frozen=True):
     is_claimed: bool = False
     link: Link = NO_LINK
     turn: Turn | None = None
+    spoken: Spoken | None = None
 
 
 class _Work:
@@ -114,11 +116,9 @@ class _Work:
         self.change: Change | None = None
         self.is_retry = False
         self.outcome: Filed | CanneryError | None = None
-        history = filing.history
         try:
             check_name(self.session, "session")
-            whole = history if type(history) is Conversation else Conversation(history)
-            self.spoken.history = Conversation.trusted(without_doubles(whole))
+            self._take(filing)
         except CanneryError as error:
             self.outcome = error
             return
@@ -138,14 +138,24 @@ class _Work:
                 if self.match.is_at_end:
                     self.says.add(self.match.identifier)
 
+    def _take(self, filing: Filing) -> None:
+        """Take the history, with its digests if they are those of this scope."""
+        if filing.spoken is not None and filing.spoken.key == self.key:
+            self.spoken = filing.spoken
+            return
+        history = filing.history
+        whole = history if type(history) is Conversation else Conversation(history)
+        self.spoken.history = Conversation.trusted(without_doubles(whole))
+
     @property
     def history(self) -> Conversation:
         """What is filed."""
         return self.spoken.history
 
     def learn(self) -> None:
-        """Derive the digests by which the history is recognised."""
-        self.spoken = Spoken.of(self.spoken.history, self.session, self.key)
+        """Derive the digests by which the history is recognised, unless they are known."""
+        if not self.spoken.digests:
+            self.spoken = Spoken.of(self.spoken.history, self.session, self.key)
 
     def claims(self, known: int) -> tuple[bytes, ...]:
         """The first digest that is new behind what is known."""
@@ -210,8 +220,7 @@ def _refuse(store: Store, work: _Work, error: CanneryError) -> None:
         return
     work.match = UNSET
     work.is_retry = True
-    if not work.spoken.digests:
-        work.learn()
+    work.learn()
 
 
 def _plan(store: Store, work: _Work) -> Change | None:
@@ -278,7 +287,7 @@ def _turn(
     """What is kept with the first message that is added, and the metadata if it has to change for that."""
     given = work.filing.turn
     turn = Turn(why=work.why) if given is None else replace(given, why=work.why)
-    turn, now = begin_turn(store, turn, metadata, work.history, at)
+    turn, now = begin_turn(store, turn, metadata, work.spoken.setup(), at)
     if given is None and turn.setup is None:
         return None, None
     if metadata is None or not turn.is_version:
@@ -288,7 +297,7 @@ def _turn(
 
 def _all_known(store: Store, work: _Work, match: Match) -> Change | None:
     """Say that all of a history is there; instructions that are not are added to what is."""
-    setup = setup_of(work.history)
+    setup = work.spoken.setup()
     raw, metadata = store.current(match.identifier)
     if setup and match.is_at_end and not had_instructions(store, metadata, setup):
         turn, changed = _turn(store, work, metadata)
@@ -304,7 +313,7 @@ def _all_known(store: Store, work: _Work, match: Match) -> Change | None:
 
 def _addition(store: Store, work: _Work) -> Change:
     filing = work.filing
-    turn, now = begin_turn(store, filing.turn or Turn(), None, work.history)
+    turn, now = begin_turn(store, filing.turn or Turn(), None, work.spoken.setup())
     metadata = new_metadata(
         title=filing.title,
         tags=filing.tags,

@@ -30,8 +30,9 @@ from cannery.titles import SEARCHED, has_setup, is_invented, typed_text
 
 _SETUP = frozenset({Role.Supervisor, Role.Document})
 _TALKING = frozenset({Role.User, Role.Assistant})
-# Clients send what was said before with every turn.
+# Clients send what was said before with every turn; of so many short texts the digests are remembered.
 _SHORT = 1024
+_MOST_SHORT = 2048
 MODEL_ROLES = frozenset({Role.Assistant, Role.Invocation})
 """Who speaks for the model: what it says is nearly unique, so that conversations are recognised by it."""
 
@@ -77,7 +78,7 @@ def _own_text(role: Role, text: str) -> Own | None:
 
 
 # An exchange is recognised, filed and described.
-_own_short = functools.lru_cache(8192)(_own_text)
+_own_short = functools.lru_cache(_MOST_SHORT)(_own_text)
 
 
 def _text_of(canister: Any) -> str | None:
@@ -146,7 +147,7 @@ class SpokenChain:
         return own
 
 
-@functools.lru_cache(8192)
+@functools.lru_cache(_MOST_SHORT)
 def _after_short(
     chain: bytes, role: Role, text: str, key: bytes
 ) -> tuple[bytes | None, bytes | None]:

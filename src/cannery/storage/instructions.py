@@ -68,15 +68,14 @@ def begin_turn(
     store: Store,
     turn: Turn,
     metadata: Metadata | None,
-    history: Sequence[AnyCanister],
+    setup: tuple[AnyCanister, ...],
     at: int | None = None,
 ) -> tuple[Turn, InForce]:
-    """A turn with the instructions, tools and settings that begin with it, and what is in force then.
+    """A turn with the instructions (``setup``), tools and settings that begin with it, and what is in force then.
 
     Without metadata it begins a new conversation, whose first messages are its instructions. A fork goes on from
     position ``at`` of its parent.
     """
-    setup = setup_of(history)
     now, tools, settings = setup_key(setup), _key_or_none(turn.tools), _key_or_none(turn.settings)
     if metadata is None:
         return turn, InForce(now, now, tools, settings)

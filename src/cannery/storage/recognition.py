@@ -22,7 +22,13 @@ from msgspec import Struct
 from cannery.backends import Match
 from cannery.errors import ConversationNotFoundError, DamageError
 from cannery.messages import AnyCanister, Conversation, Role
-from cannery.storage.history import MODEL_ROLES, SpokenChain, own_of, recognition_digests
+from cannery.storage.history import (
+    MODEL_ROLES,
+    SpokenChain,
+    beginning,
+    own_of,
+    recognition_digests,
+)
 
 if TYPE_CHECKING:
     from cannery.storage.store import Store
@@ -54,6 +60,10 @@ class Spoken(Struct):
         digests = recognition_digests(history, chain)
         asked = asked_before(history, digests)
         return cls(history, digests, chain.owns, asked, session, frozenset(chain.links), key)
+
+    def setup(self) -> tuple[AnyCanister, ...]:
+        """The instructions: what stands before the first thing that a person asked."""
+        return tuple(self.history[: beginning(self.history, self.owns or None)])
 
     def answers(self) -> list[bytes | None]:
         """The digests from the first thing on that the model said."""

@@ -62,7 +62,7 @@ from cannery.backends.directory.lines import Read, end_of_tail, find_end, read_r
 from cannery.backends.directory.opening import Presence
 from cannery.backends.directory.overlay import Overlay, is_read_only
 from cannery.backends.directory.packs import Packs
-from cannery.backends.directory.registry import Registry
+from cannery.backends.directory.registry import Registry, claims_of
 from cannery.backends.directory.watching import Watching
 from cannery.errors import (
     CanneryError,
@@ -174,14 +174,17 @@ class DirectoryBackend(SingleCommits):
     def _builder(self, change: Change) -> Build:
         """What is to be done for a change when nobody else writes; what can be done before is done."""
         records = self._writer.encode(change.scope, change.contents)
-        return lambda draft: self._build(change, records, draft)
+        claims = claims_of(change)
+        return lambda draft: self._build(change, records, claims, draft)
 
-    def _build(self, change: Change, records: Mapping[bytes, bytes], draft: Draft) -> Receipt:
+    def _build(
+        self, change: Change, records: Mapping[bytes, bytes], claims: Sequence[str], draft: Draft
+    ) -> Receipt:
         """Draft a change, while nobody else writes. What can be refused is refused before anything is noted."""
         known = self._registry.receipt(change)
         if known is not None:
             return known
-        self._check_requirements(change)
+        self._check_requirements(change, claims)
         log = log_name(change.identifier)
         offset, start = self._log_end(change.identifier, log, change.base)
         if not offset:
@@ -198,7 +201,7 @@ class DirectoryBackend(SingleCommits):
         last = sealed[-1] if sealed else None
         place = self._change_log.note(change.identifier, stop, last, draft)
         receipt = Receipt(start, stop, place)
-        noted = self._registry.note(change, receipt, draft)
+        noted = self._registry.note(change, claims, receipt, draft)
         if noted is not None:
             self._commits.tails[noted[0]] = Tail(noted[1])
         if sealed:
@@ -211,13 +214,13 @@ class DirectoryBackend(SingleCommits):
             self._commits.metadata[name] = raw
         return receipt
 
-    def _check_requirements(self, change: Change) -> None:
+    def _check_requirements(self, change: Change, claims: Sequence[str]) -> None:
         if change.requires.get(change.identifier, b"") is None:
             self._look_for_none(change)
         for identifier, expected in change.requires.items():
             if self._current_metadata(check_identifier(identifier)) != expected:
                 raise ConflictError(f"conversation {identifier!r} has changed")
-        for identifier in self._registry.claimants(change):
+        for identifier in self._registry.claimants(claims):
             raw = self._current_metadata(check_identifier(identifier))
             if raw is not None and msgspec.json.decode(raw, type=Metadata).deleted is None:
                 raise _ClaimedError("another conversation holds this history already")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from cannery.backends._contract import Change, Receipt
 from cannery.backends.directory.files import Files
@@ -87,19 +87,20 @@ class Registry:
         hashed = _hash(change.scope, change.key)
         return self._noted.keys.get(hashed) or self._read.keys.get(hashed)
 
-    def claimants(self, change: Change) -> Iterator[str]:
-        """The conversations that claimed the same as a change, living or not; the write lock is held."""
-        if change.claims:
+    def claimants(self, claims: Sequence[str]) -> Iterator[str]:
+        """The conversations that claimed the same (``claims_of``), living or not; the write lock is held."""
+        if claims:
             self._load()
-        for digest in change.claims:
-            claim = _claim(change, digest)
+        for claim in claims:
             found = self._noted.claims.get(claim) or self._read.claims.get(claim)
             if found is not None:
                 yield found
 
-    def note(self, change: Change, receipt: Receipt, draft: Draft) -> tuple[str, int] | None:
+    def note(
+        self, change: Change, claims: Sequence[str], receipt: Receipt, draft: Draft
+    ) -> tuple[str, int] | None:
         """Note the key and the claims of a change; the file and its new end if it has any."""
-        lines = [f"claim {_claim(change, digest)} {change.identifier}" for digest in change.claims]
+        lines = [f"claim {claim} {change.identifier}" for claim in claims]
         if change.key is not None:
             hashed = _hash(change.scope, change.key)
             start, stop, place = receipt
@@ -196,5 +197,6 @@ def _hash(*names: str) -> str:
     return hashlib.sha256("\0".join(names).encode()).hexdigest()[:32]
 
 
-def _claim(change: Change, digest: bytes) -> str:
-    return _hash(change.scope, change.session, digest.hex())
+def claims_of(change: Change) -> list[str]:
+    """What a change claims, as it is noted."""
+    return [_hash(change.scope, change.session, digest.hex()) for digest in change.claims]
