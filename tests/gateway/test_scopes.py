@@ -150,3 +150,59 @@ def test_the_name_of_another_keys_conversation_leads_nowhere(
     assert status == 200
     assert "mine" not in json.dumps(kept)
     assert ask(shared, "/v1/responses", body, shown("ALICE"))[0] == 200
+
+
+def named_by(running: Running, key: str, name: str, *said: tuple[str, Any]) -> str:
+    """What a caller who names a conversation is told."""
+    headers = {**shown(key), "x-cannery-conversation": name}
+    status, found, _ = ask(running, CHAT, chat("chat-m", *said), headers)
+    assert status == 200
+    return found["x-cannery-conversation"]
+
+
+def test_two_keys_that_give_the_same_name_are_each_told_what_is_kept(shared: Running) -> None:
+    asked = ("user", "mine")
+    answered = (asked, ("assistant", "echo: mine"), ("user", "and more"))
+    assert named_by(shared, "ALICE", "diary", ("user", "a secret")) == "diary"
+    # The first is not filed yet, most likely.
+    told = named_by(shared, "BOB", "diary", asked)
+    assert told != "diary"
+    assert named_by(shared, "BOB", "diary", *answered) == told
+    assert listed(shared, "ALICE") == ["diary"]
+    assert listed(shared, "BOB") == [told]
+    further = (("assistant", "echo: and more"), ("user", "and the end"))
+    assert named_by(shared, "BOB", told, *answered, *further) == told
+
+
+def test_a_name_that_is_taken_is_found_again_after_a_restart(
+    shared: Running, config: str, tmp_path: Path
+) -> None:
+    asked = ("user", "mine")
+    named_by(shared, "ALICE", "diary", ("user", "a secret"))
+    shared.settle()
+    told = named_by(shared, "BOB", "diary", asked)
+    shared.stop()
+    again = Running(tmp_path / "gateway", config, environment=KEYS)
+    try:
+        further = (asked, ("assistant", "echo: mine"), ("user", "and more"))
+        assert named_by(again, "BOB", "diary", *further) == told
+        assert listed(again, "BOB") == [told]
+        assert named_by(again, "ALICE", "diary", ("user", "a secret")) != told
+    finally:
+        again.stop()
+
+
+def test_the_name_of_a_deleted_conversation_is_not_told_for_a_new_one(shared: Running) -> None:
+    named_by(shared, "ALICE", "diary", HI)
+    shared.settle()
+    assert ask(shared, "/v1/conversations/diary", None, shown("ALICE"), method="DELETE")[0] == 200
+    told = named_by(shared, "ALICE", "diary", ("user", "something else"))
+    assert listed(shared, "ALICE") == [told]
+
+
+def test_a_name_with_another_history_is_not_told_for_it(shared: Running) -> None:
+    named_by(shared, "ALICE", "diary", HI)
+    shared.settle()
+    told = named_by(shared, "ALICE", "diary", ("user", "something else"))
+    assert sorted(listed(shared, "ALICE")) == sorted(["diary", told])
+    assert told != "diary"

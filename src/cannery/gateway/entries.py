@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from concurrent.futures import Future
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
@@ -18,7 +18,7 @@ from cannery.gateway.prices import Cost
 from cannery.gateway.refusals import refuse
 from cannery.gateway.replies import Reply
 from cannery.messages import AnyCanister, Conversation, Request, Response, Tool, Usage
-from cannery.storage import Recognised
+from cannery.storage import Match, Recognised
 from cannery.storage.history import (
     MODEL_ROLES,
     SpokenChain,
@@ -38,6 +38,13 @@ _LOOKUP_SECONDS = 1.0
 _NOBODY = Identity()
 _NOTHING = Asked(b"", (), (), 0)
 _ACKNOWLEDGE_SECONDS = 30.0
+
+
+class Named(NamedTuple):
+    """The conversation that a caller's name stands for, and how much of a history it has."""
+
+    identifier: str
+    match: Match | None = None
 
 
 class Entry:
@@ -87,7 +94,7 @@ class Entry:
         self._replied: Asked | None = None
         self._chain = SpokenChain()
         self._history: list[AnyCanister] = []
-        self._lookup: Future[Recognised | None] | None = None
+        self._lookup: Future[Recognised | None] | Future[Named | None] | None = None
         self._claimed = 0
         self._is_read = False
         self.size = len(call.body)
@@ -174,9 +181,12 @@ class Entry:
         self._lookup = None
         self.is_guess = self.named is None and (found is None or found.match is None)
         match = None if found is None else found.match
-        if found is not None and match is not None:
+        is_apart = isinstance(found, Recognised) and found.is_apart
+        if isinstance(found, Named):
+            self.named = found.identifier
+        if match is not None:
             digest = self._asked.digests[match.known - 1]
-            space = ANYWHERE if found.is_apart else self._asked.space
+            space = ANYWHERE if is_apart else self._asked.space
             if digest is not None:
                 spot = Spot(match.identifier, match.position)
                 self._ledger.learn(space, digest, spot, match.length)
@@ -205,7 +215,7 @@ class Entry:
             return
         plan = self._ledger.plan(self._asked, self._said_before)
         if plan is None:
-            plan = Plan("new", self.named or new_identifier())
+            plan = Plan("new", self._new_name())
         if self.named is not None:
             plan = plan._replace(why="named")
         is_begun = self.is_all_asked(plan.known)
@@ -219,6 +229,12 @@ class Entry:
             self._claimed = self._ledger.claim(plan, self._asked, plan.known, is_held=True)
         call.conversation = plan.identifier
         self._recorder.tell(self, plan)
+
+    def _new_name(self) -> str:
+        """The id of a conversation that is made for it."""
+        if self.named is None:
+            return new_identifier()
+        return self._recorder.own_name(self.named, self.scope)
 
     def _said_before(self) -> Plan | None:
         """A plan that files nothing, if the same was asked before and the answer is the same."""

@@ -14,7 +14,8 @@ import msgspec
 
 from cannery.errors import CanneryError, ConflictError, ConversationNotFoundError, StorageError
 from cannery.gateway.clients import COMPACTION, SUBAGENT, TITLE, Identity, title_in
-from cannery.gateway.entries import Entry
+from cannery.gateway.entries import Entry, Named
+from cannery.gateway.identifiers import alike, new_identifier
 from cannery.gateway.ledger import Digest, Plan, Spot
 from cannery.messages import (
     AnyCanister,
@@ -270,24 +271,24 @@ class Filer:
             self.store, [Spoken.of(history, session, self.store.digest_key(self.store.own_scope))]
         )[0]
 
-    def look_in(self, identifier: str, digests: Sequence[Digest | None]) -> Recognised | None:
-        """How much of a history is in one conversation."""
-        try:
-            held = self.store.get(identifier).load()
-        except ConversationNotFoundError:
-            return None
-        places = {
-            digest: position
-            for position, digest in enumerate(SpokenChain().extend(held), 1)
-            if digest is not None
-        }
-        for index in range(len(digests) - 1, -1, -1):
-            position = places.get(digests[index] or b"")
-            if position is not None:
-                is_at_end = position == max(places.values())
-                place = len(held) if is_at_end else position
-                return Recognised(Match(index + 1, identifier, place, len(held)), "named")
-        return None
+    def look_in(self, name: str, digests: Sequence[Digest | None]) -> Named:
+        """The conversation that a caller names, and how much of a history it has.
+
+        The name may be that of another scope's conversation, of a deleted one, or of one with another history: then it
+        stands for the first like it that is free, or has this history.
+        """
+        for candidate in alike(name, self.store.own_scope):
+            raw = self.store.raw_metadata(candidate)
+            if raw is None:
+                return Named(candidate)
+            try:
+                held = self.store.get(candidate).load()
+            except ConversationNotFoundError:
+                continue
+            match = _match_in(candidate, held, digests)
+            if match is not None or not held:
+                return Named(candidate, match)
+        return Named(new_identifier())
 
     def load(self, identifier: str, stop: int | None) -> tuple[Conversation, int, str] | None:
         """The first messages of a conversation, how many it has in all, and its session; None if there is none."""
@@ -297,6 +298,23 @@ class Filer:
             return conversation.load(0, stop), len(conversation), session
         except (ConversationNotFoundError, StorageError):
             return None
+
+
+def _match_in(
+    identifier: str, held: Conversation, digests: Sequence[Digest | None]
+) -> Match | None:
+    """How much of a history is in one conversation."""
+    places = {
+        digest: position
+        for position, digest in enumerate(SpokenChain().extend(held), 1)
+        if digest is not None
+    }
+    for index in range(len(digests) - 1, -1, -1):
+        position = places.get(digests[index] or b"")
+        if position is not None:
+            is_at_end = position == max(places.values())
+            return Match(index + 1, identifier, len(held) if is_at_end else position, len(held))
+    return None
 
 
 def _is_first(entry: Entry, plan: Plan) -> bool:

@@ -5,10 +5,12 @@ The alphabet is the store's, so that a conversation can be named before it is st
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import os
 import re
 import time
+from collections.abc import Iterator
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]
@@ -17,6 +19,8 @@ _NAME = re.compile(r"[0-9a-z][0-9a-z_-]{0,63}")
 _LETTERS = _ALPHABET.encode() * 8
 _RANDOM_LETTERS = 16
 _POOL_LETTERS = 400 * _RANDOM_LETTERS
+_MOST_ALIKE = 8
+_LONGEST_ALIKE, _DIGITS = 51, 12
 _counter = itertools.count(int.from_bytes(os.urandom(4), "big"))
 
 
@@ -60,6 +64,14 @@ def new_identifier() -> str:
 def is_name(text: str) -> bool:
     """Whether the store can have a conversation of this name."""
     return _NAME.fullmatch(text) is not None
+
+
+def alike(name: str, scope: str) -> Iterator[str]:
+    """A name and, for where it is taken, some like it that no other scope has; always the same ones."""
+    yield name
+    for number in range(_MOST_ALIKE):
+        told = hashlib.sha256(f"{scope}\0{name}\0{number}".encode()).hexdigest()
+        yield f"{name[:_LONGEST_ALIKE]}-{told[:_DIGITS]}"
 
 
 _RUN = os.urandom(6).hex()

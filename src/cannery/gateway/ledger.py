@@ -94,6 +94,10 @@ class Ledger:
                     return index + 1, spot
         return None
 
+    def holds(self, identifier: str) -> bool:
+        """Whether a conversation is among those of the latest histories."""
+        return identifier in self._ends
+
     def is_answered(self, asked: Asked) -> bool:
         """Whether something that the model said in a history is known, so that no search is needed."""
         found = self.find(asked.space, asked.digests)

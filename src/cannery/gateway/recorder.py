@@ -23,8 +23,9 @@ from typing import Any, TypeVar
 from cannery.backends import shown
 from cannery.errors import CanneryError, StoreUnavailableError
 from cannery.gateway.calls import Call
-from cannery.gateway.entries import Entry
+from cannery.gateway.entries import Entry, Named
 from cannery.gateway.filing import Filer
+from cannery.gateway.identifiers import alike
 from cannery.gateway.ledger import Digest, Ledger, Plan, Spot, named_space, space_of
 from cannery.gateway.logs import Log
 from cannery.gateway.metrics import Metrics
@@ -204,16 +205,20 @@ class Recorder:
 
     def look_in(
         self, name: str, digests: Sequence[Digest | None], scope: str | None
-    ) -> Future[Recognised | None] | None:
-        """Ask the store how much of a history a conversation has."""
+    ) -> Future[Named | None] | None:
+        """Ask the store which conversation a name stands for, and how much of a history it has."""
         if self._filer is None:
             return None
         return self._look(lambda filer: filer.look_in(name, digests), scope)
 
-    def _look(
-        self, ask: Callable[[Filer], Recognised | None], scope: str | None
-    ) -> Future[Recognised | None]:
-        def look() -> Recognised | None:
+    def own_name(self, name: str, scope: str | None) -> str:
+        """A name for a new conversation that no other scope has given away by now, filed or not."""
+        others = [ledger for other, ledger in self._ledgers.items() if other != scope]
+        free = (one for one in alike(name, scope or "") if not any(it.holds(one) for it in others))
+        return next(free, name)
+
+    def _look(self, ask: Callable[[Filer], T], scope: str | None) -> Future[T | None]:
+        def look() -> T | None:
             try:
                 return None if self._filer is None else ask(self._filer.within(scope))
             except Exception as error:  # noqa: BLE001 - whatever it is, a reply does not fail for it
