@@ -203,7 +203,11 @@ def test_who_hangs_up_spends_too(upstream: Upstream, tmp_path: Path, path: str, 
     name = 'cannery_key_requests_total{key="alice",kind="generate",status="499"}'
     wait_for(lambda: running.metrics().get(name), "it is not noticed")
     assert ask(running, CHAT, chat("gpt-4o", ("user", "Hi")), shown("ALICE"))[0] == 429
+    assert [(one["key"], one["outcome"]) for one in records(running)] == [("alice", "aborted")]
     running.stop()
+    again = Running(tmp_path, CONFIG + _rows(upstream.url), environment=KEYS)
+    assert ask(again, CHAT, chat("gpt-4o", ("user", "Hi")), shown("ALICE"))[0] == 429
+    again.stop()
 
 
 @pytest.mark.parametrize("backend", ["directory", "sqlite"])

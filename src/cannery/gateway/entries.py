@@ -371,6 +371,11 @@ class Entry:
         self._take(self._call)
         self._recorder.put(self)
 
+    def cancel(self) -> None:
+        """Keep what a call took whose caller has left before anything was answered."""
+        self.is_aborted = True
+        self.account()
+
     def abort(self) -> None:
         """File what was asked, and that the answer was broken off."""
         if self.plan is None:

@@ -130,6 +130,8 @@ class Exchanges:
                 if call.usage is None and _has_budget(call):
                     # What was asked is paid for, whether or not the caller waits for the answer.
                     self._charge(call, _estimate(call, 0))
+                    if entry is not None:
+                        entry.cancel()
                 raise
             finally:
                 if entry is not None:

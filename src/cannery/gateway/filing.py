@@ -27,7 +27,7 @@ from cannery.messages import (
     conversation_digest,
 )
 from cannery.storage import Filed, Filing, Link, Match, Recognised, Store, Summary, Turn
-from cannery.storage.history import SpokenChain, own_of
+from cannery.storage.history import MODEL_ROLES, SpokenChain, own_of
 from cannery.storage.recognition import Spoken, recognise
 from cannery.storage.settings import encode_settings, encode_tools
 from cannery.titles import title_of, typed_text
@@ -38,6 +38,7 @@ _SHORTEST_TASK = 8
 _MOST_MOVED = 10_000
 _ATTEMPTS = 20
 REPEAT = "repeat"
+ABORTED = "aborted"
 
 
 class Filer:
@@ -161,6 +162,7 @@ class Filer:
             link=self._link(entry, plan),
             turn=_turn(entry, plan),
             spoken=spoken,
+            lifted="" if entry.is_aborted else ABORTED,
         )
 
     def _link(self, entry: Entry, plan: Plan) -> Link:
@@ -257,11 +259,14 @@ class Filer:
             return False
         return len(held) == len(said) and conversation_digest(held) == conversation_digest(said)
 
-    def mark(self, identifier: str, tag: str) -> None:
-        """Tag a conversation."""
-        tags = self.store.metadata_of(identifier).tags
-        if tag not in tags:
-            self.store.change_metadata(identifier, tags=(*tags, tag))
+    def mark_aborted(self, identifier: str) -> None:
+        """Tag a conversation in which a question was not answered; one that has its answer already stays as it is."""
+        conversation = self.store.get(identifier)
+        tags = conversation.metadata.tags
+        last = conversation.load(max(len(conversation) - 1, 0))
+        is_answered = any(one.role in MODEL_ROLES for one in last)
+        if not is_answered and ABORTED not in tags:
+            self.store.change_metadata(identifier, tags=(*tags, ABORTED))
 
     # --- looking -------------------------------------------------------------------------------
 

@@ -482,14 +482,14 @@ class Recorder:
         if self._filer is None:
             raise StoreUnavailableError(self._problem or "it is not open")
         if entry.plan is None:
-            return "passed"
+            return "aborted" if entry.is_aborted else "passed"
         filer = self._filer.within(entry.scope)
         if entry.filed is None:
             entry.filed = filer.file(entry, entry.plan)
         filer.link(entry, entry.plan, entry.filed)
         if not entry.is_aborted:
             return "complete"
-        filer.mark(entry.filed, "aborted")
+        filer.mark_aborted(entry.filed)
         return "aborted"
 
     def _describe(self, error: Exception) -> str:

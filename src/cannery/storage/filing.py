@@ -64,7 +64,8 @@ class Filing(Struct, frozen=True):
     to what is found: a fork goes on from there, if the history does. With ``is_claimed`` a history that is said to be
     new is refused with a ConflictError where another was filed meanwhile that begins like it. ``link`` says what a new
     conversation is to its parent, and ``turn`` what is kept with the first message that is added. ``spoken`` is the
-    same history with its digests and session, where the caller has derived them already.
+    same history with its digests and session, where the caller has derived them already. ``lifted`` is a tag that is
+    no longer true of a conversation, or of a fork of it, to which something is added.
     """
 
     history: Iterable[AnyCanister]
@@ -82,6 +83,7 @@ class Filing(Struct, frozen=True):
     link: Link = NO_LINK
     turn: Turn | None = None
     spoken: Spoken | None = None
+    lifted: str = ""
 
 
 class _Work:
@@ -160,6 +162,10 @@ class _Work:
     def claims(self, known: int) -> tuple[bytes, ...]:
         """The first digest that is new behind what is known."""
         return next(((one,) for one in self.spoken.digests[known:] if one is not None), ())
+
+    def kept_tags(self, metadata: Metadata) -> tuple[str, ...]:
+        """The tags that are still true when something is added."""
+        return tuple(tag for tag in metadata.tags if tag != self.filing.lifted)
 
     def says_more(self, match: Match) -> bool:
         """Whether the history goes on behind what is known of it."""
@@ -242,13 +248,14 @@ def _branch(store: Store, work: _Work, match: Match) -> Change | None:
     is_given = work.filing.match is match
     if not is_given and not work.says_more(match):
         return _all_known(store, work, match)
+    parent = store.any_metadata(match.identifier)
     facts = ForkFacts(
-        tags=work.filing.tags if work.filing.is_exact else None,
+        tags=work.filing.tags if work.filing.is_exact else work.kept_tags(parent),
         identifier=work.filing.identifier,
         session=work.session,
         link=None if work.filing.link is NO_LINK else work.filing.link,
     )
-    turn, _ = _turn(store, work, store.any_metadata(match.identifier), match.position)
+    turn, _ = _turn(store, work, parent, match.position)
     return store.handle(match.identifier).branch_change(
         work.history,
         known=match.known,
@@ -269,6 +276,8 @@ def _growth(store: Store, work: _Work, match: Match, known: int) -> Change:
     if metadata.profile != "archive":
         check_profile(metadata.profile, added, conversation.calls())
     turn, changed = _turn(store, work, metadata)
+    if work.filing.lifted in metadata.tags:
+        changed = (changed or metadata).changed(tags=work.kept_tags(metadata))
     return store.change(
         metadata,
         added,

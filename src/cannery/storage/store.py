@@ -372,6 +372,7 @@ class Store:
                 self.commit(change)
             except ConflictError:
                 continue
+            self._latest.pop(identifier, None)
             return
         raise ConflictError(f"conversation {identifier!r} changes all the time")
 
