@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from cannery.dialects import all_dialects
 from tests.oracles.judges import JUDGES
 
 _URL = re.compile(r"Cannery gateway on (http://\S+)")
@@ -154,12 +155,19 @@ ROWS = {
     "gemini": "gemini_generate",
     **{_row_name(dialect): dialect for dialect in JUDGES},
 }
+# Beside them those that no judge knows, under their own names: all that the registry has.
+EVERY = {
+    **ROWS,
+    **{
+        one.name: one.name for one in all_dialects() if one.routes and one.name not in ROWS.values()
+    },
+}
 
 
 def rows(url: str, **more: Any) -> str:
     """The configuration of one upstream a dialect; those with a judge are below a path of their own name."""
     lines = []
-    for name, dialect in ROWS.items():
+    for name, dialect in EVERY.items():
         place = f"{url}/{dialect}" if dialect in JUDGES else url
         lines += [
             "[[upstreams]]",

@@ -16,13 +16,13 @@ import pytest
 
 from cannery.storage import open_store
 
-from .running import Running, rows, wait_for, words
+from .running import EVERY, Running, rows, wait_for, words
 from .test_contract import ask, chat
 from .upstream import RETRY_AFTER, Upstream
 
 CHAT = "/v1/chat/completions"
 MESSAGES = "/v1/messages"
-NAMES = ("chat", "responses", "anthropic", "gemini")
+NAMES = tuple(EVERY)
 
 
 @pytest.fixture(scope="module")

@@ -8,12 +8,12 @@ import pytest
 
 from cannery.gateway.settings import parse_settings
 
-from .running import Running, rows
+from .running import EVERY, Running, rows
 from .test_contract import ask, chat
 from .upstream import LIMITS, Upstream
 
 CHAT = "/v1/chat/completions"
-NAMES = ("chat", "responses", "anthropic", "gemini")
+NAMES = tuple(EVERY)
 
 
 @pytest.fixture(scope="module")

@@ -15,13 +15,13 @@ from google import genai
 
 from tests.oracles.stream_rules import check_stream_rules
 
-from .running import Running, rows
+from .running import EVERY, Running, rows
 from .test_contract import ask, chat
 from .upstream import Upstream
 
 CHAT = "/v1/chat/completions"
 TEXT = "one two three four five six"
-UPSTREAMS = ("chat", "responses", "anthropic", "gemini")
+UPSTREAMS = tuple(EVERY)
 
 
 @pytest.fixture(scope="module")

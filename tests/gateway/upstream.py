@@ -16,18 +16,27 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar
 from urllib.parse import unquote
 
-from cannery.dialects import find_dialect
+from cannery.dialects import all_dialects, find_dialect
 from cannery.gateway import echo
 from cannery.messages import Request
 from cannery.translation import nativize_response, normalize_request
-from cannery.wire.contract import StreamOptions
+from cannery.wire.contract import StreamOptions, WireError
 from tests.oracles.judges import JUDGES
 from tests.oracles.sdk_types import validate_request, validate_response
 from tests.oracles.server_rules import check_request_rules, confirmed
 from tests.oracles.stream_rules import check_stream_rules
 
 _SHARED = ("/v1/chat/completions",)
+_FIRST = ("openai_chat", "openai_responses", "anthropic_messages", "gemini_generate")
+_JUDGED = frozenset({*_FIRST, *JUDGES})
 DIALECTS = {
+    # Those that no judge knows.
+    **{
+        route.path: one.name
+        for one in all_dialects()
+        for route in one.routes
+        if one.name not in _JUDGED and route.kind == "generate"
+    },
     "/v1/chat/completions": "openai_chat",
     "/v1/responses": "openai_responses",
     "/v1/messages": "anthropic_messages",
@@ -89,6 +98,8 @@ class Upstream:
 
     def judge(self, dialect: str, body: bytes) -> None:
         value = json.loads(body)
+        if dialect not in _JUDGED:
+            return
         found = validate_request(dialect, value, beta=True)
         found += confirmed(dialect, check_request_rules(dialect, value))
         self.problems += [f"{dialect}: {problem}" for problem in found]
@@ -152,13 +163,14 @@ class _Handler(BaseHTTPRequestHandler):
     def ordinary(self, dialect: str, request: Request, *, stream: bool) -> None:
         response = echo.answer(request)
         if stream:
-            self.stream_begin(find_dialect(dialect).service.streams.framing.media_type)
+            self.stream_begin(dialect)
             for chunk in stream_chunks(dialect, response):
                 self.chunk(chunk)
             self.chunk(b"")
             return
         body = nativize_response(response, dialect).body
-        self.server.upstream.problems += validate_response(dialect, json.loads(body))
+        if dialect in _JUDGED:
+            self.server.upstream.problems += validate_response(dialect, json.loads(body))
         self.answer(200, body)
 
     def do_429(self, dialect: str, model: str, stream: bool) -> None:
@@ -221,7 +233,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_garbage(self, dialect: str, model: str, stream: bool) -> None:
         if stream:
-            self.stream_begin()
+            self.stream_begin(dialect)
             self.chunk(b"data: {{{ not json\n\ndata: \xff\xfe\n\n")
             self.chunk(b"")
             return
@@ -245,7 +257,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             return
         chunks = stream_chunks(dialect, echo.answer(_hello(dialect)))
-        self.stream_begin()
+        self.stream_begin(dialect)
         for chunk in chunks[: max(2, len(chunks) // 2)]:
             self.chunk(chunk)
         time.sleep(0.2)
@@ -254,7 +266,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_quit(self, dialect: str, model: str, stream: bool) -> None:
         """End a stream properly, but in the middle of what it says."""
         chunks = stream_chunks(dialect, echo.answer(_hello(dialect)))
-        self.stream_begin()
+        self.stream_begin(dialect)
         for chunk in chunks[: max(2, len(chunks) // 2)]:
             self.chunk(chunk)
         self.chunk(b"")
@@ -272,7 +284,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_hesitant(self, dialect: str, model: str, stream: bool) -> None:
         """Fall silent between two events of a stream, and in the middle of a third."""
         chunks = stream_chunks(dialect, echo.answer(_hello(dialect)))
-        self.stream_begin()
+        self.stream_begin(dialect)
         self.chunk(chunks[0])
         time.sleep(1.2)
         middle = len(chunks[1]) // 2
@@ -285,7 +297,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Go on until the other side hangs up."""
         chunks = stream_chunks(dialect, echo.answer(_hello(dialect)))
         try:
-            self.stream_begin()
+            self.stream_begin(dialect)
             self.chunk(b"".join(chunks[:2]))
             for _ in range(200):
                 time.sleep(0.05)
@@ -299,7 +311,7 @@ class _Handler(BaseHTTPRequestHandler):
         chunks = stream_chunks(dialect, echo.answer(_hello(dialect)))
         comment = b": " + b"x" * 65536 + b"\n\n"
         try:
-            self.stream_begin()
+            self.stream_begin(dialect)
             self.chunk(b"".join(chunks[:2]))
             for _ in range(200):
                 self.chunk(comment)
@@ -336,7 +348,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def stream_begin(self, media_type: str = "text/event-stream") -> None:
+    def stream_begin(self, dialect: str) -> None:
+        media_type = find_dialect(dialect).service.streams.framing.media_type
         self.send_response(200)
         for name, value in {"content-type": media_type, **self.more}.items():
             self.send_header(name, value)
@@ -363,7 +376,8 @@ def stream_chunks(dialect: str, response: Any) -> list[bytes]:
     writer = find_dialect(dialect).stream_writer(StreamOptions(include_usage=True))
     chunks = [writer.write(event) for event in echo.events(response)]
     chunks = [chunk for chunk in [*chunks, writer.close()] if chunk]
-    assert check_stream_rules(dialect, b"".join(chunks)) == []
+    if dialect in _JUDGED:
+        assert check_stream_rules(dialect, b"".join(chunks)) == []
     return chunks
 
 
@@ -380,6 +394,8 @@ def error_body(dialect: str, status: int, message: str) -> bytes:
     """An error as the dialect's own server writes it."""
     if dialect in JUDGES:
         return json.dumps(JUDGES[dialect].error(status, message)).encode()
+    if dialect not in _JUDGED:
+        return find_dialect(dialect).write_error(WireError(status, message))
     kind, word = _KINDS.get(status, ("api_error", "INTERNAL"))
     shapes: dict[str, Any] = {
         "anthropic_messages": {
