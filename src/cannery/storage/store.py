@@ -460,9 +460,8 @@ class Store:
     def recognise(self, history: Iterable[AnyCanister], session: str | None = None) -> Recognised:
         """Where ``file`` would put a history, and by what that is known; nothing is written."""
         whole = Conversation.trusted(without_doubles(Conversation(history)))
-        return recognise(self, [Spoken.of(whole, session or "", self.digest_key(self.own_scope))])[
-            0
-        ]
+        spoken = Spoken.of(whole, session or "", self.digest_key(self.own_scope))
+        return recognise(self, [spoken])[0]
 
     def holders(self, digests: Iterable[bytes], limit: int = 16) -> tuple[Holder, ...]:
         """Where this scope says what digests of single canisters (``messages.digest``) stand for.
