@@ -17,11 +17,12 @@ _started: list[Any] = []
 _spent: dict[int, int] = {}
 
 
-def postgres() -> Any:
-    """A PostgreSQL server as it comes, with its files in the folder of all measurements."""
+def postgres(place: str | None = None) -> Any:
+    """A PostgreSQL server as it comes, with its files in a folder, or in that of all measurements."""
     sys.path.append(str(ROOT))
     module: Any = importlib.import_module("tests.servers")
-    server = module.Postgres(os.environ.get("BENCH_DIR") or tempfile.gettempdir(), settings=())
+    place = place or os.environ.get("BENCH_DIR") or tempfile.gettempdir()
+    server = module.Postgres(place, settings=())
     _started.append(server)
     return server
 

@@ -2,10 +2,11 @@
 
     python bench/stalls.py [--quick] [--json FILE] [BACKEND ...]
 
-Backends: directory, sqlite. One process appends small messages durably, to one of 200 conversations after the other,
-and times each. Beside it runs nothing, or a process that deletes conversations and collects them again and again, or
-one that rebuilds the catalogue again and again. Measured in a folder in memory, where what is left is our own waiting,
-and on the disk of ``TMPDIR`` (or ``BENCH_DIR``), whose own stalls the rows of "nothing" and of a bare JSONL file show.
+Backends: directory, sqlite, postgresql. One process appends small messages durably, to one of 200 conversations after
+the other, of which one is long, and times each. Beside it runs nothing, or a process that deletes conversations, one of
+them long, and collects them again and again, or one that rebuilds the catalogue again and again. Measured in a folder
+in memory, where what is left is our own waiting, and on the disk of ``TMPDIR`` (or ``BENCH_DIR``), whose own stalls the
+rows of "nothing" and of a bare JSONL file show.
 """
 
 from __future__ import annotations
@@ -21,19 +22,27 @@ from multiprocessing.synchronize import Event
 from pathlib import Path
 
 import results
+import servers
 
-from cannery.messages import assistant, user
+from cannery.messages import AnyCanister, assistant, user
 from cannery.storage import Store, open_store
 
-BACKENDS = ("directory", "sqlite")
+BACKENDS = ("directory", "sqlite", "postgresql")
 CONVERSATIONS = 2_000
 GROWN = 200
+LENGTH = 5_000
+FREED_LENGTH = 500
 SECONDS = 10.0
 QUICK = 4.0
 LONG = "content that lies beside the lines " * 100
 GOAL = 0.1
 MEMORY = "/dev/shm"  # noqa: S108 - a folder of our own is made in it
 _context = multiprocessing.get_context("spawn")
+
+
+def messages(count: int) -> list[AnyCanister]:
+    """A long conversation."""
+    return [user(f"question {number} of a long conversation") for number in range(count)]
 
 
 def collect(location: str, is_over: Event) -> None:
@@ -44,6 +53,7 @@ def collect(location: str, is_over: Event) -> None:
             for _ in range(20):
                 number += 1
                 store.create(canisters=[user(f"{number} {LONG}"), assistant("short")]).delete()
+            store.create(canisters=messages(FREED_LENGTH)).delete()
             store.collect_garbage(grace=0)
 
 
@@ -103,9 +113,24 @@ def measure(
 ) -> None:
     """The rows of one backend in one place."""
     path = folder / backend
+    server = servers.postgres(str(folder.parent)) if backend == "postgresql" else None
     location = f"sqlite:{path}" if backend == "sqlite" else str(path)
+    if server is not None:
+        location = server.url()
+    try:
+        beside_each(backend, place, location, seconds, recording)
+    finally:
+        if server is not None:
+            server.remove()
+
+
+def beside_each(
+    backend: str, place: str, location: str, seconds: float, recording: results.Recording
+) -> None:
+    """The rows of one store."""
     with fill(location) as store:
-        grown = [store.create() for _ in range(GROWN)]
+        grown = [store.create() for _ in range(GROWN - 1)]
+        grown.append(store.create(canisters=messages(LENGTH)))
         for name, work in BESIDE.items():
             is_over = _context.Event()
             beside = None

@@ -52,7 +52,7 @@ CREATE TABLE calls (
     root INTEGER NOT NULL, call TEXT NOT NULL, number INTEGER NOT NULL, ordinal INTEGER NOT NULL,
     position INTEGER NOT NULL, PRIMARY KEY (root, call, number, ordinal)
 ) WITHOUT ROWID;
-CREATE INDEX calls_of ON calls (number);
+CREATE INDEX calls_at ON calls (number, position);
 CREATE TABLE roles (
     number INTEGER NOT NULL, role TEXT NOT NULL, position INTEGER NOT NULL, PRIMARY KEY (number, role)
 ) WITHOUT ROWID;

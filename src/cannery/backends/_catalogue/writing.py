@@ -27,6 +27,8 @@ from cannery.backends._contract import Entry, Metadata, sortable
 from cannery.errors import CanneryError
 from cannery.messages.identity import ROOT, Said, answer_mark
 
+_BEHIND_ALL = 1 << 62
+
 
 class Base(NamedTuple):
     """What is known of a history at some position: its digest, its calls, where the last thing said ends, its roles.
@@ -279,7 +281,7 @@ def _write(
         connection.executemany("INSERT OR REPLACE INTO calls VALUES (?, ?, ?, ?, ?)", calls)
     if roles:
         connection.executemany(
-            "INSERT OR IGNORE INTO roles VALUES (?, ?, ?)",
+            "INSERT OR REPLACE INTO roles VALUES (?, ?, ?)",
             [(row.number, role, position) for role, position in roles.items()],
         )
 
@@ -370,18 +372,18 @@ def searchable(entry: Entry) -> str:
         return ""
 
 
+def clear(connection: sqlite3.Connection, number: int, start: int, stop: int | None = None) -> None:
+    """Take out what was derived of a conversation's lines from one position to before another, but for its words."""
+    for table, offset in (("prefixes", 1), ("calls", 1), ("roles", 1), ("places", 0)):
+        connection.execute(
+            f"DELETE FROM {table} WHERE number = ? AND position >= ? AND position < ?",  # noqa: S608 - names are ours
+            (number, start + offset, _BEHIND_ALL if stop is None else stop + offset),
+        )
+
+
 def cut(connection: sqlite3.Connection, row: Row, length: int) -> Row:
     """Take out what a deleted conversation said behind a position; no fork shares it."""
-    for table, first in (
-        ("prefixes", length + 1),
-        ("calls", length + 1),
-        ("roles", length + 1),
-        ("places", length),
-    ):
-        connection.execute(
-            f"DELETE FROM {table} WHERE number = ? AND position >= ?",  # noqa: S608 - names are ours
-            (row.number, first),
-        )
+    clear(connection, row.number, length)
     return put(connection, row._replace(length=length, searched=min(row.searched, length)))
 
 
@@ -395,9 +397,10 @@ def forget_words(
     connection: sqlite3.Connection, row: Row, start: int, entries: Sequence[Entry | None]
 ) -> None:
     """Take the words of entries from a position on out of what is searched; before ``cut`` or ``remove``."""
-    query = "SELECT place, position FROM places WHERE number = ? AND position >= ?"
-    for place, position in connection.execute(query, (row.number, start)).fetchall():
-        entry = entries[position - start] if position - start < len(entries) else None
+    query = "SELECT place, position FROM places WHERE number = ? AND position >= ? AND position < ?"
+    found = connection.execute(query, (row.number, start, start + len(entries))).fetchall()
+    for place, position in found:
+        entry = entries[position - start]
         if entry is not None:
             connection.execute(
                 "INSERT INTO texts (texts, rowid, text) VALUES ('delete', ?, ?)",

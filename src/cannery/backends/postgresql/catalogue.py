@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from cannery.backends._catalogue import finding, writing
-from cannery.backends._catalogue.schema import space_of
+from cannery.backends._catalogue.schema import Row, space_of
 from cannery.backends._contract import (
     Branch,
     Cursor,
@@ -65,6 +65,8 @@ _SEARCH = (
     " ORDER BY ts_rank(t.vector, %s::tsquery, 1) DESC NULLS LAST, t.number DESC, t.position"
 )
 _PAGE = 200
+# How many lines are derived while others wait.
+_PART = 100
 
 
 class PostgresqlCatalogue:
@@ -189,57 +191,84 @@ class PostgresqlCatalogue:
         return [one for (one,) in self._pool.rows(query, (start, start + "{", scope, scope, limit))]
 
     def rebuild(self, progress: Progress | None = None) -> None:
-        """Derive the rows of each conversation again, each in a short transaction."""
+        """Derive the rows of each conversation again, in short transactions."""
         numbers = [
             number
             for (number,) in self._pool.rows("SELECT number FROM cannery.conversations ORDER BY 1")
         ]
         connection = self._pool.connect()
+        deriving = _Deriving(self._pool, self._objects, self._describe)
         try:
             with translated(self._pool.name):
                 for done, number in enumerate(numbers, 1):
-                    with connection.transaction():
-                        execute(connection, "SET LOCAL synchronous_commit = off")
-                        self._derive(connection, number)
+                    while deriving.derive_part(connection, number):
+                        pass
                     if progress is not None:
                         progress(done, len(numbers))
         finally:
             connection.close()
 
-    def _derive(self, connection: Connection, number: int) -> None:
-        query = "SELECT c.metadata FROM cannery.conversations c WHERE c.number = %s FOR UPDATE"
+
+class _Deriving:
+    """Derives the rows of conversations again, one after the other, each in short transactions.
+
+    Others may write between two of them. The rows of lines are replaced a part at a time, and that of the conversation
+    with the last part, when all lines that were appended meanwhile are derived as well. A conversation whose metadata
+    has changed, or that gc has cut, is begun again.
+    """
+
+    def __init__(self, pool: Pool, objects: Objects | None, describe: Describe) -> None:
+        self._pool = pool
+        self._objects = objects
+        self._describe = describe
+        self._row: Row | None = None
+
+    def derive_part(self, connection: Connection, number: int) -> bool:
+        """Derive the next lines of a conversation; whether there are more."""
+        with connection.transaction():
+            execute(connection, "SET LOCAL synchronous_commit = off")
+            self._row = self._derive(connection, number, self._row)
+        return self._row is not None
+
+    def _derive(self, connection: Connection, number: int, row: Row | None) -> Row | None:
+        """Go on from a row; the row after the next lines, or None if that were all."""
+        query = "SELECT metadata FROM cannery.conversations WHERE number = %s FOR UPDATE"
         found = execute(connection, query, (number,)).fetchone()
         raw = None if found is None else unseal(found[0])
         if raw is None:
-            return
+            return None
         metadata = msgspec.json.decode(raw, type=Metadata)
-        above = None if metadata.parent is None else rows.row_of(connection, metadata.parent)
-        for table in ("prefixes", "calls", "roles", "texts"):
-            execute(connection, f"DELETE FROM cannery.{table} WHERE number = %s", (number,))  # noqa: S608 - names are ours
-        root = number if above is None else above.root
-        base = rows.base_of(connection, above, metadata)
-        row = writing.new_row(metadata, base, number, root)
-        row = writing.renamed(row, metadata, zlib.crc32(raw))
-        entries = self._entries(connection, number, metadata)
-        grown = writing.grow(row, entries, lambda call: rows.find_call(connection, row, call))
-        exchange(
-            connection,
-            [
-                *rows.put_grown([grown]),
-                *rows.put_words([(number, row.length, entries)]),
-                *rows.put_derived(grown.row._replace(searched=grown.row.length)),
-            ],
-        )
+        # Asked for on its own: it sees what was appended while the lock was waited for.
+        query = "SELECT max(position) FROM cannery.lines WHERE number = %s"
+        (last,) = execute(connection, query, (number,)).fetchone() or (None,)
+        end = metadata.position if last is None else last + 1
+        seen = zlib.crc32(raw)
+        if row is None or (row.number, row.seen) != (number, seen) or row.length > end:
+            row = _begun(connection, metadata, seen, number)
+        span = range(row.length, min(row.length + _PART, end))
+        is_last = span.stop == end
+        before, entries = row, self._entries(connection, number, metadata.scope, span)
+        rows.clear(connection, number, span.start, None if is_last else span.stop)
+        grown = writing.grow(row, entries, lambda call: rows.find_call(connection, before, call))
+        calls = [*rows.put_grown([grown]), *rows.put_words([(number, span.start, entries)])]
+        if is_last:
+            calls += rows.put_derived(grown.row._replace(searched=end))
+        exchange(connection, calls)
+        return None if is_last else grown.row
 
     def _entries(
-        self, connection: Connection, number: int, metadata: Metadata
+        self, connection: Connection, number: int, scope: str, span: range
     ) -> Sequence[Entry | None]:
-        """What the stored lines of a conversation mean."""
-        query = "SELECT position, line FROM cannery.lines WHERE number = %s ORDER BY position"
-        lines: dict[int, bytes] = dict(execute(connection, query, (number,)).fetchall())
-        contents = PostgresqlContents(self._pool, self._objects, metadata.scope)
+        """What stored lines of a conversation mean."""
+        query = (
+            "SELECT position, line FROM cannery.lines"
+            " WHERE number = %s AND position >= %s AND position < %s"
+        )
+        values = (number, span.start, span.stop)
+        lines: dict[int, bytes] = dict(execute(connection, query, values).fetchall())
+        contents = PostgresqlContents(self._pool, self._objects, scope)
         entries: list[Entry | None] = []
-        for position in range(metadata.position, max(lines, default=metadata.position - 1) + 1):
+        for position in span:
             line = lines.get(position)
             if line is None or ordinal_of(line) != position:
                 entries.append(None)
@@ -249,6 +278,14 @@ class PostgresqlCatalogue:
             except CanneryError:
                 entries.append(None)
         return entries
+
+
+def _begun(connection: Connection, metadata: Metadata, seen: int, number: int) -> Row:
+    """The row of a conversation of which nothing is derived yet."""
+    above = None if metadata.parent is None else rows.row_of(connection, metadata.parent)
+    base = rows.base_of(connection, above, metadata)
+    row = writing.new_row(metadata, base, number, number if above is None else above.root)
+    return writing.renamed(row, metadata, seen)
 
 
 def _longest(

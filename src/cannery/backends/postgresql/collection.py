@@ -105,17 +105,7 @@ class Collector:
         )
         (size,) = execute(connection, query, (row.number, length)).fetchone() or (0,)
         self._freed += size
-        for table, first in (
-            ("prefixes", length + 1),
-            ("calls", length + 1),
-            ("roles", length + 1),
-            ("texts", length),
-        ):
-            execute(
-                connection,
-                f"DELETE FROM cannery.{table} WHERE number = %s AND position >= %s",  # noqa: S608 - names are ours
-                (row.number, first),
-            )
+        rows.clear(connection, row.number, length)
         query = "UPDATE cannery.conversations SET length = %s, searched = %s WHERE number = %s"
         execute(connection, query, (length, min(row.searched, length), row.number))
         self._release(connection, self._unused(connection, row))

@@ -22,6 +22,7 @@ _TEXTS = tuple(_NAMES.index(name) for name in ("title", "tags", "model", "client
 _FLAGS = tuple(_NAMES.index(name) for name in FLAGS)
 COLUMNS = ", ".join(f"c.{name}" for name in _NAMES)
 PREFIX_COLUMNS = ", ".join(f"p.{name}" for name in Prefix._fields)
+_BEHIND_ALL = 1 << 62
 _FIXED = ("number", "id", "scope", "session", "created", "position")
 _CHANGING = tuple(name for name in _NAMES if name not in _FIXED)
 _changing = operator.itemgetter(*(_NAMES.index(name) for name in _CHANGING))
@@ -70,7 +71,9 @@ _PUT_CALLS = Statement(
     "int8[] text[] int8[] int8[] int8[]",
 )
 _PUT_ROLES = Statement(
-    "INSERT INTO cannery.roles SELECT * FROM unnest($1, $2, $3)", "int8[] text[] int8[]"
+    "INSERT INTO cannery.roles SELECT * FROM unnest($1, $2, $3)"
+    " ON CONFLICT (number, role) DO UPDATE SET position = excluded.position",
+    "int8[] text[] int8[]",
 )
 _PUT_TEXTS = Statement(
     "INSERT INTO cannery.texts SELECT number, position, role, said, vector::tsvector, words"
@@ -147,6 +150,16 @@ def put_grown(grown: Sequence[Grown]) -> Iterator[Call]:
     yield from for_all(_PUT_CALLS, calls)
     roles = [(one.row.number, role, at) for one in grown for role, at in one.roles.items()]
     yield from for_all(_PUT_ROLES, roles)
+
+
+def clear(connection: Connection, number: int, start: int, stop: int | None = None) -> None:
+    """Take out what was derived of a conversation's lines from one position to before another."""
+    for table, offset in (("prefixes", 1), ("calls", 1), ("roles", 1), ("texts", 0)):
+        execute(
+            connection,
+            f"DELETE FROM cannery.{table} WHERE number = %s AND position >= %s AND position < %s",  # noqa: S608 - names are ours
+            (number, start + offset, _BEHIND_ALL if stop is None else stop + offset),
+        )
 
 
 def put_words(said: Iterable[tuple[int, int, Sequence[Entry | None]]]) -> Iterator[Call]:

@@ -11,13 +11,16 @@ import msgspec
 
 from cannery.backends._catalogue import writing
 from cannery.backends._catalogue.queries import Queries
-from cannery.backends._catalogue.schema import make_tables, row_of
+from cannery.backends._catalogue.schema import Row, make_tables, row_of
 from cannery.backends._contract import ContentTable, Describe, Entry, Metadata, Progress
 from cannery.backends._seals import ordinal_of, unseal
 from cannery.backends.sqlite.tables import LINE, VERSION, Database
 from cannery.errors import CanneryError
 
 T = TypeVar("T")
+
+PART = 50
+"""How many lines are worked on at a time while others wait."""
 
 
 class HasContents(Protocol):
@@ -47,8 +50,12 @@ class SqliteCatalogue(Queries):
     def rebuild(self, progress: Progress | None = None) -> None:
         """Derive the rows of each conversation again, in short transactions."""
         with self._database.reading() as connection:
-            numbers = [found for (found,) in connection.execute("SELECT number FROM stored")]
-        for done in self._database.in_turns(numbers, self._derive, is_lazy=True):
+            numbers = [
+                found
+                for (found,) in connection.execute("SELECT number FROM stored ORDER BY number")
+            ]
+        deriving = _Deriving(self._backend, self._describe)
+        for done in self._database.in_turns(numbers, deriving.derive_part, is_lazy=True):
             if progress is not None:
                 progress(done, len(numbers))
 
@@ -59,51 +66,89 @@ class SqliteCatalogue(Queries):
             if version == VERSION:
                 return
             make_tables(connection)
+            deriving = _Deriving(self._backend, self._describe)
             for (number,) in connection.execute(
                 "SELECT number FROM stored ORDER BY number"
             ).fetchall():
-                self._derive(connection, number)
+                while deriving.derive_part(connection, number):
+                    pass
             connection.execute(f"PRAGMA user_version={VERSION}")
 
-    def _derive(self, connection: sqlite3.Connection, number: int) -> None:
+
+class _Deriving:
+    """Derives the rows of conversations again, one after the other, each in short parts.
+
+    Others may write between two parts. The rows of lines are replaced a part at a time, and that of the conversation
+    with the last part, when all lines that were appended meanwhile are derived as well. A conversation whose metadata
+    has changed, or that gc has cut, is begun again.
+    """
+
+    def __init__(self, backend: HasContents, describe: Describe) -> None:
+        self._backend = backend
+        self._describe = describe
+        self._row: Row | None = None
+
+    def derive_part(self, connection: sqlite3.Connection, number: int) -> bool:
+        """Derive the next lines of a conversation; whether there are more."""
+        row, self._row = self._row, None
         found = connection.execute(
-            "SELECT id, metadata FROM stored WHERE number = ?", (number,)
+            "SELECT metadata FROM stored WHERE number = ?", (number,)
         ).fetchone()
-        raw = None if found is None else unseal(found[1])
+        raw = None if found is None else unseal(found[0])
         if raw is None:
-            return
+            return False
         metadata = msgspec.json.decode(raw, type=Metadata)
-        entries = read_entries(
-            connection, number, metadata, self._backend.contents(metadata.scope), self._describe
-        )
-        row = row_of(connection, metadata.id)
-        if row is not None:
-            writing.forget_words(connection, row, row.position, entries)
-            writing.remove(connection, row)
-        row = writing.begin(
-            connection, metadata, zlib.crc32(raw), writing.base_of(connection, metadata)
-        )
-        root = number if row.root == row.number else row.root
-        row = row._replace(number=number, root=root)
-        writing.put(connection, writing.grown(connection, row, entries, with_words=True))
+        end = end_of_lines(connection, number, metadata.position)
+        seen = zlib.crc32(raw)
+        if row is None or (row.number, row.seen) != (number, seen) or row.length > end:
+            row = _begun(connection, metadata, seen, number)
+        stop = min(row.length + PART, end)
+        contents = self._backend.contents(metadata.scope)
+        span = range(row.length, stop)
+        entries = read_entries(connection, number, span, contents, self._describe)
+        writing.forget_words(connection, row, row.length, entries)
+        writing.clear(connection, number, row.length, stop)
+        row = writing.grown(connection, row, entries, with_words=True)
+        if stop < end:
+            self._row = row
+            return True
+        writing.clear(connection, number, stop)
+        writing.put(connection, row)
+        return False
+
+
+def _begun(connection: sqlite3.Connection, metadata: Metadata, seen: int, number: int) -> Row:
+    """The row of a conversation of which nothing is derived yet."""
+    before = row_of(connection, metadata.id)
+    if before is not None and before.number != number:
+        writing.remove(connection, before)
+    base = writing.base_of(connection, metadata)
+    row = writing.begin(connection, metadata, seen, base)
+    root = number if row.root == row.number else row.root
+    return row._replace(number=number, root=root)
+
+
+def end_of_lines(connection: sqlite3.Connection, number: int, first: int) -> int:
+    """The position after a conversation's last line."""
+    query = "SELECT max(place) FROM lines WHERE place >= ? AND place < ?"
+    begin = number * LINE
+    (last,) = connection.execute(query, (begin + first, begin + LINE)).fetchone()
+    return first if last is None else int(last) - begin + 1
 
 
 def read_entries(
     connection: sqlite3.Connection,
     number: int,
-    metadata: Metadata,
+    span: range,
     contents: ContentTable,
     describe: Describe,
-    start: int | None = None,
 ) -> Sequence[Entry | None]:
-    """What the stored lines of a conversation mean, from its first own position or a later one on."""
-    first = metadata.position if start is None else start
+    """What stored lines of a conversation mean."""
     query = "SELECT place - ?, line FROM lines WHERE place >= ? AND place < ? ORDER BY place"
     begin = number * LINE
-    lines = dict(connection.execute(query, (begin, begin + first, begin + LINE)))
-    end = max(lines, default=first - 1) + 1
+    lines = dict(connection.execute(query, (begin, begin + span.start, begin + span.stop)))
     entries: list[Entry | None] = []
-    for position in range(first, end):
+    for position in span:
         line = lines.get(position)
         if line is None or ordinal_of(line) != position:
             entries.append(None)

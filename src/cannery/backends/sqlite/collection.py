@@ -1,8 +1,8 @@
 """gc in a file: deleted conversations are freed in short transactions, so that writers have their turn.
 
-A fork has a higher number than its parent, so that going down the numbers frees forks before what they share. Content
-goes with the last conversation that uses it; writers cannot use it again in between, because all of it happens under
-the lock that they need.
+A fork has a higher number than its parent, so that going down the numbers frees forks before what they share. A long
+conversation is cut from its end, a part at a time. Content whose last user goes becomes what nobody has asked for yet,
+which no writer finds, and is freed a few pieces at a time.
 """
 
 from __future__ import annotations
@@ -10,21 +10,22 @@ from __future__ import annotations
 import sqlite3
 import time
 
-import msgspec
-
 from cannery.backends._catalogue import writing
 from cannery.backends._catalogue.schema import Row, rows
 from cannery.backends._contract import (
     Collection,
     Damage,
     Describe,
-    Metadata,
     Progress,
     referred,
 )
-from cannery.backends._seals import unseal
-from cannery.backends.sqlite.catalogue import read_entries
-from cannery.backends.sqlite.contents import SqliteContents, find_content, remove_content
+from cannery.backends.sqlite.catalogue import PART, read_entries
+from cannery.backends.sqlite.contents import (
+    SqliteContents,
+    abandon_content,
+    find_content,
+    remove_pieces,
+)
 from cannery.backends.sqlite.tables import LINE, Database, note_freed
 from cannery.errors import StoreUnavailableError
 
@@ -68,49 +69,65 @@ class Collector:
         """Do all of it in one transaction, and take it back."""
         with self._database.rehearsing() as connection:
             for done, number in enumerate(numbers := _tombstones(connection), 1):
-                self._free(connection, number)
+                while self._free_part(connection, number):
+                    pass
                 if progress is not None:
                     progress(done, len(numbers))
-            self._free_staged(connection)
+            for content in self._stale(connection):
+                while self._free_pieces(connection, content):
+                    pass
 
     def _work(self, progress: Progress | None) -> None:
         with self._database.reading() as connection:
             numbers = _tombstones(connection)
-        for done in self._database.in_turns(numbers, self._free, is_lazy=False):
+        for done in self._database.in_turns(numbers, self._free_part, is_lazy=False):
             if progress is not None:
                 progress(done, len(numbers))
-        with self._database.writing() as connection:
-            self._free_staged(connection)
+        with self._database.reading() as connection:
+            stale = self._stale(connection)
+        for _ in self._database.in_turns(stale, self._free_pieces, is_lazy=False):
+            pass
 
-    def _free(self, connection: sqlite3.Connection, number: int) -> None:
-        """Free a deleted conversation, or what no fork shares of it."""
+    def _free_part(self, connection: sqlite3.Connection, number: int) -> bool:
+        """Free a part of a deleted conversation, or of what no fork shares of it; whether there is more."""
         row = next(rows(connection, "c.number = ? AND c.deleted", (number,)), None)
         if row is None:
             # Another run was faster.
-            return
+            return False
         needed = [fork.position for fork in writing.forks_of(connection, row)]
+        end = max([row.position, *needed])
+        if needed and end >= row.length:
+            return False
+        length = max(end, row.length - PART)
+        self._cut(connection, row, length)
+        if length > end:
+            return True
+        self._release_unused(connection, row)
         if not needed:
-            self._cut(connection, row, row.position)
             writing.remove(connection, row)
             connection.execute("DELETE FROM stored WHERE number = ?", (number,))
             self._dead.append(row.id)
-        elif max(needed) < row.length:
-            self._cut(connection, row, max(*needed, row.position))
+        return False
 
     def _cut(self, connection: sqlite3.Connection, row: Row, length: int) -> None:
+        """Take the lines behind a position out, and all that was derived of them."""
+        note_freed(connection)
         first, last = row.number * LINE + length, row.number * LINE + LINE
-        (size, count) = connection.execute(
-            "SELECT coalesce(sum(length(line)), 0), count(*) FROM lines WHERE place >= ? AND place < ?",
+        (size,) = connection.execute(
+            "SELECT coalesce(sum(length(line)), 0) FROM lines WHERE place >= ? AND place < ?",
             (first, last),
         ).fetchone()
-        if not count and length != row.position:
-            return
         self._freed += size
-        note_freed(connection)
-        self._forget(connection, row, length)
+        contents = SqliteContents(self._database, row.scope)
+        span = range(length, max(row.length, length))
+        entries = read_entries(connection, row.number, span, contents, self._describe)
+        writing.forget_words(connection, row, length, entries)
         connection.execute("DELETE FROM lines WHERE place >= ? AND place < ?", (first, last))
         connection.execute("UPDATE stored SET stop = ? WHERE number = ?", (length, row.number))
         writing.cut(connection, row, length)
+
+    def _release_unused(self, connection: sqlite3.Connection, row: Row) -> None:
+        """Let go of content to which no line refers any more; what nothing else refers to nobody finds then."""
         kept = connection.execute(
             "SELECT line FROM lines WHERE place >= ? AND place < ?",
             (row.number * LINE, row.number * LINE + LINE),
@@ -119,36 +136,33 @@ class Collector:
         still = {find_content(connection, row.scope, digest) for digest in digests}
         query = "SELECT content FROM uses WHERE number = ?"
         for (content,) in connection.execute(query, (row.number,)).fetchall():
-            if content not in still:
-                self._release(connection, row.number, content)
+            if content in still:
+                continue
+            query = "DELETE FROM uses WHERE number = ? AND content = ?"
+            connection.execute(query, (row.number, content))
+            query = "SELECT 1 FROM uses WHERE content = ?"
+            if connection.execute(query, (content,)).fetchone() is None:
+                abandon_content(connection, content)
 
-    def _forget(self, connection: sqlite3.Connection, row: Row, start: int) -> None:
-        """Take the words out of what is searched."""
-        (data,) = connection.execute(
-            "SELECT metadata FROM stored WHERE number = ?", (row.number,)
-        ).fetchone()
-        raw = unseal(data)
-        if raw is None:
-            return
-        metadata = msgspec.json.decode(raw, type=Metadata)
-        contents = SqliteContents(self._database, row.scope)
-        entries = read_entries(connection, row.number, metadata, contents, self._describe, start)
-        writing.forget_words(connection, row, start, entries)
-
-    def _release(self, connection: sqlite3.Connection, number: int, content: int) -> None:
-        connection.execute("DELETE FROM uses WHERE number = ? AND content = ?", (number, content))
-        used = connection.execute("SELECT 1 FROM uses WHERE content = ?", (content,)).fetchone()
-        if used is None:
-            self._freed += remove_content(connection, content)
-            self._contents += 1
-
-    def _free_staged(self, connection: sqlite3.Connection) -> None:
-        """Free content that was staged long ago and never used."""
+    def _stale(self, connection: sqlite3.Connection) -> list[int]:
+        """Content that was staged long ago and never used, and content that was abandoned."""
         query = "SELECT content FROM contents WHERE staged IS NOT NULL AND staged <= ?"
-        for (content,) in connection.execute(query, (time.time() - self._grace,)).fetchall():
-            note_freed(connection)
-            self._freed += remove_content(connection, content)
-            self._contents += 1
+        until = time.time() - self._grace
+        return [content for (content,) in connection.execute(query, (until,))]
+
+    def _free_pieces(self, connection: sqlite3.Connection, content: int) -> bool:
+        """Free some pieces of content that nothing refers to; whether there are more."""
+        query = "SELECT 1 FROM contents WHERE content = ? AND staged <= ?"
+        until = time.time() - self._grace
+        if connection.execute(query, (content, until)).fetchone() is None:
+            # A writer has asked for it meanwhile.
+            return False
+        note_freed(connection)
+        abandon_content(connection, content)
+        size, has_more = remove_pieces(connection, content)
+        self._freed += size
+        self._contents += not has_more
+        return has_more
 
 
 def _tombstones(connection: sqlite3.Connection) -> list[int]:

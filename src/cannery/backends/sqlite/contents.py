@@ -18,6 +18,8 @@ from cannery.backends.sqlite.tables import Database
 from cannery.errors import ContentNotFoundError, DamageError
 
 _PIECE = 1 << 20
+# How many pieces are taken away at a time.
+_AT_ONCE = 4
 
 
 class Piece(NamedTuple):
@@ -77,14 +79,29 @@ def _put_pieces(connection: sqlite3.Connection, content: int, first: int, pieces
     )
 
 
-def remove_content(connection: sqlite3.Connection, content: int) -> int:
-    """Take content away; how many bytes it took."""
-    (size,) = connection.execute(
-        "SELECT coalesce(sum(length(data)), 0) FROM pieces WHERE content = ?", (content,)
-    ).fetchone()
-    connection.execute("DELETE FROM pieces WHERE content = ?", (content,))
-    connection.execute("DELETE FROM contents WHERE content = ?", (content,))
-    return int(size)
+def abandon_content(connection: sqlite3.Connection, content: int) -> None:
+    """Make content that nothing refers to one that nobody can find, and that gc may free at once."""
+    connection.execute(
+        "UPDATE contents SET digest = ?, staged = 0 WHERE content = ?", (_new_mark(), content)
+    )
+
+
+def remove_pieces(connection: sqlite3.Connection, content: int) -> tuple[int, bool]:
+    """Take the first pieces of abandoned content away; how many bytes they took, and whether there are more."""
+    query = "SELECT piece, length(data) FROM pieces WHERE content = ? ORDER BY piece LIMIT ?"
+    found = connection.execute(query, (content, _AT_ONCE)).fetchall()
+    connection.executemany(
+        "DELETE FROM pieces WHERE content = ? AND piece = ?", [(content, one) for one, _ in found]
+    )
+    has_more = len(found) == _AT_ONCE
+    if not has_more:
+        connection.execute("DELETE FROM contents WHERE content = ?", (content,))
+    return sum(size for _, size in found), has_more
+
+
+def _new_mark() -> bytes:
+    """What stands for the digest of content that cannot be found by it."""
+    return b"staging" + os.urandom(16)
 
 
 class SqliteContents:
@@ -134,7 +151,7 @@ class SqliteContents:
         with self._database.writing() as connection:
             cursor = connection.execute(
                 "INSERT INTO contents (scope, digest, size, staged) VALUES (?, ?, 0, ?)",
-                (self._scope, b"staging" + os.urandom(16), time.time()),
+                (self._scope, _new_mark(), time.time()),
             )
             content = cursor.lastrowid or 0
         for number, data in enumerate(_in_pieces(pieces)):
@@ -144,18 +161,22 @@ class SqliteContents:
             with self._database.writing(is_lazy=True) as connection:
                 _put_pieces(connection, content, number, [piece])
         with self._database.writing() as connection:
-            if find_content(connection, self._scope, digest.digest()) is not None:
+            is_known = find_content(connection, self._scope, digest.digest()) is not None
+            if is_known:
                 # What is stored may be about to be freed, unless somebody has just asked for it.
                 connection.execute(
                     "UPDATE contents SET staged = ? WHERE scope = ? AND digest = ? AND staged",
                     (time.time(), self._scope, digest.digest()),
                 )
-                remove_content(connection, content)
+                abandon_content(connection, content)
             else:
                 connection.execute(
                     "UPDATE contents SET digest = ?, size = ?, staged = ? WHERE content = ?",
                     (digest.digest(), size, time.time(), content),
                 )
+        while is_known:
+            with self._database.writing(is_lazy=True) as connection:
+                _, is_known = remove_pieces(connection, content)
         return Staged(digest.digest(), size)
 
 

@@ -41,6 +41,8 @@ _TURN = 0.02
 _PAUSE = 0.003
 _PAGES = 1000
 _TRIES = 200
+_MERGED = 64
+_MERGES = 10_000
 # A larger file is not written anew by every gc.
 _LARGEST = 16 << 20
 _FREED = "freed"
@@ -108,7 +110,7 @@ class Database:
             self._reader = self._writer
             try:
                 self.version = _prepare(self._writer, path, is_read_only=is_read_only)
-                self.has_exchanges = _has_exchanges(self._writer)
+                self.has_exchanges = _has(self._writer, "table", "exchanges")
                 if not self.is_in_memory and not is_read_only:
                     self._reader = _connect(path, is_read_only=False)
             except BaseException:
@@ -146,15 +148,30 @@ class Database:
         if not is_thorough and not self.is_in_memory and Path(self.path).stat().st_size > _LARGEST:
             self._shorten()
             return False
-        with self.writing() as connection:
-            connection.execute("INSERT INTO texts (texts) VALUES ('optimize')")
+        self._merge_words()
         with self.write_lock, translated(self.path):
-            self._writer.execute("VACUUM")
+            # What it writes is synced with the next commit, or when the log is cut.
+            self._set_lazy(is_lazy=True)
+            self._when_unlocked("VACUUM")
         if not self.is_in_memory and not self._shorten():
             raise StoreUnavailableError(f"{self.path}-wal: others read all the time")
         with self.writing() as connection:
             connection.execute("DELETE FROM facts WHERE name = ?", (_FREED,))
         return True
+
+    def _merge_words(self) -> None:
+        """Merge the whole index of words, which leaves nothing of words that were taken out, a few pages at a time."""
+        # A negative number begins a merge of everything.
+        pages = -_MERGED
+        for _ in range(_MERGES):
+            with self.writing(is_lazy=True) as connection:
+                before = connection.total_changes
+                query = "INSERT INTO texts (texts, rank) VALUES ('merge', ?)"
+                connection.execute(query, (pages,))
+                if connection.total_changes < before + 2:
+                    return
+            pages = _MERGED
+            time.sleep(_PAUSE)
 
     def has_freed(self) -> bool:
         """Whether something was freed since the file was written anew."""
@@ -189,10 +206,8 @@ class Database:
         """A transaction, durable when it ends, unless it is lazy: then with the next one that is not."""
         self._check()
         with self.write_lock, translated(self.path):
-            if is_lazy != self._is_lazy:
-                self._writer.execute(f"PRAGMA synchronous={'NORMAL' if is_lazy else 'FULL'}")
-                self._is_lazy = is_lazy
-            self._begin()
+            self._set_lazy(is_lazy=is_lazy)
+            self._when_unlocked("BEGIN IMMEDIATE")
             try:
                 yield self._writer
             except BaseException:
@@ -211,21 +226,26 @@ class Database:
         """A transaction that changes nothing in the end."""
         self._check()
         with self.write_lock, translated(self.path):
-            self._begin()
+            self._when_unlocked("BEGIN IMMEDIATE")
             try:
                 yield self._writer
             finally:
                 self._writer.execute("ROLLBACK")
 
-    def _begin(self) -> None:
-        """Begin a transaction that writes, as soon as no other process does.
+    def _set_lazy(self, *, is_lazy: bool) -> None:
+        if is_lazy != self._is_lazy:
+            self._writer.execute(f"PRAGMA synchronous={'NORMAL' if is_lazy else 'FULL'}")
+            self._is_lazy = is_lazy
+
+    def _when_unlocked(self, statement: str) -> None:
+        """Execute a statement that takes the lock of writers, as soon as no other process has it.
 
         SQLite itself looks again after up to 100 ms, and would miss most of the moments without a writer.
         """
         until = time.monotonic() + _TIMEOUT
         while True:
             try:
-                self._writer.execute("BEGIN IMMEDIATE")
+                self._writer.execute(statement)
             except sqlite3.OperationalError as error:
                 if "locked" not in str(error) or time.monotonic() > until:
                     raise
@@ -234,12 +254,13 @@ class Database:
                 return
 
     def in_turns(
-        self, items: Sequence[T], work: Callable[[sqlite3.Connection, T], object], *, is_lazy: bool
+        self, items: Sequence[T], work: Callable[[sqlite3.Connection, T], bool], *, is_lazy: bool
     ) -> Iterator[int]:
         """Do something for each of many items, in short transactions with pauses for others; how many are done.
 
-        Others look for the lock now and then (``_begin``), so a pause is as long as what came before it: where the
-        processor is busy, a short one would be over before they look, and they would wait for all of the work.
+        ``work`` does a short part of what is to be done for an item, and says whether there is more.
+        Others look for the lock now and then (``_when_unlocked``), so a pause is as long as what came before it: where
+        the processor is busy, a short one would be over before they look, and they would wait for all of the work.
         """
         done = 0
         while done < len(items):
@@ -247,8 +268,7 @@ class Database:
                 start = time.monotonic()
                 begun = done
                 while done < len(items) and time.monotonic() < start + _TURN:
-                    work(connection, items[done])
-                    done += 1
+                    done += not work(connection, items[done])
             yield from range(begun + 1, done + 1)
             time.sleep(max(_PAUSE, time.monotonic() - start))
 
@@ -260,6 +280,8 @@ class Database:
                 self._read_lock,
                 contextlib.suppress(sqlite3.OperationalError),
             ):
+                # Most of it is moved beside writers.
+                self._writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
                 is_busy, _, _ = self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
                 if not is_busy:
                     return True
@@ -363,9 +385,13 @@ def _prepare(connection: sqlite3.Connection, path: str, *, is_read_only: bool) -
         connection.execute(f"PRAGMA application_id={_APPLICATION}")
         connection.execute(f"PRAGMA user_version={VERSION}")
         version = VERSION
-    if not _has_exchanges(connection):
+    if not _has(connection, "table", "exchanges"):
         for statement in _EXCHANGES:
             connection.execute(statement)
+    if _has(connection, "index", "calls_of"):
+        # Files that were made before look calls up by their conversation only.
+        connection.execute("CREATE INDEX calls_at ON calls (number, position)")
+        connection.execute("DROP INDEX calls_of")
     connection.execute("COMMIT")
     # From here on this connection asks again by itself.
     connection.execute("PRAGMA busy_timeout=0")
@@ -375,6 +401,6 @@ def _prepare(connection: sqlite3.Connection, path: str, *, is_read_only: bool) -
     return int(version)
 
 
-def _has_exchanges(connection: sqlite3.Connection) -> bool:
-    query = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'exchanges'"
-    return connection.execute(query).fetchone() is not None
+def _has(connection: sqlite3.Connection, kind: str, name: str) -> bool:
+    query = "SELECT 1 FROM sqlite_master WHERE type = ? AND name = ?"
+    return connection.execute(query, (kind, name)).fetchone() is not None
