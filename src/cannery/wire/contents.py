@@ -54,10 +54,12 @@ class CallWriter:
         return wrapped_input(held)
 
 
-class ContentWriter(CallWriter, ABC):
-    """Writes contents."""
+class ContentWriter(ABC):
+    """Writes contents; ``is_same`` when they come from this dialect."""
 
     dialect: ClassVar[str]
+    report: Report
+    is_same: bool
 
     @abstractmethod
     def text_block(self, text: str) -> Object:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any, assert_never
+from typing import Any
 
 from orjson import Fragment
 
@@ -44,7 +44,6 @@ from cannery.messages.canisters import (
 )
 from cannery.messages.content import (
     AnyContent,
-    AudioContentClass,
     BinaryContentStruct,
     DataContentClass,
     FileContentClass,
@@ -54,13 +53,12 @@ from cannery.messages.content import (
     ReasoningContentClass,
     RefusalContentClass,
     TextualContentClass,
-    VideoContentClass,
 )
-from cannery.messages.json_text import decode_json
 from cannery.messages.payload import Location
 from cannery.messages.residue import Residue
 from cannery.wire.bodies import Object
 from cannery.wire.citations import report_approximated
+from cannery.wire.contents import ContentWriter, Medium
 from cannery.wire.contract import Piece
 from cannery.wire.foreign import report_residue, says_only_text
 from cannery.wire.losses import Place, Report
@@ -95,8 +93,10 @@ def _stands_apart(canister: AnyCanister) -> bool:
     return type(held) is ReasoningContentClass
 
 
-class ItemWriter:
+class ItemWriter(ContentWriter):
     """Writes items; ``is_same`` when they were read from this same dialect."""
+
+    dialect = NAME
 
     def __init__(
         self, report: Report, *, is_same: bool, model: Any = None, is_stored: bool = True
@@ -243,7 +243,7 @@ class ItemWriter:
         elif role == "assistant":
             written = self.output_parts(canister.held, piece.place)
         else:
-            written = self.input_parts(canister.held, piece.place)
+            written = self.content(canister.held, piece.place)
         residue = canister.residue
         if residue is None:
             return written
@@ -337,7 +337,7 @@ class ItemWriter:
         held, residue = canister.held, canister.residue
         if type(held) is str and residue is None and not canister.is_error:
             return held
-        parts = self.input_parts(held, piece.place)
+        parts = self.content(held, piece.place)
         if canister.is_error:
             self._flag(parts, canister, piece.place)
         if residue is not None and residue.dialect != NAME:
@@ -357,7 +357,7 @@ class ItemWriter:
             self.report.lose("ERROR_FLAG_TO_TEXT", place)
         texts = [part for part in parts if part.get("type") in ("input_text", "output_text")]
         if not texts:
-            texts = [_input_text("")]
+            texts = [self.text_block("")]
             parts.insert(0, texts[0])
         has_words = any(part["text"] for part in texts)
         words = texts[0]["text"] if has_words else str(canister.stated_error or "")
@@ -399,35 +399,82 @@ class ItemWriter:
         if content.signature or content.encrypted:
             self.report.lose("SIGNATURE_DROPPED", place)
 
-    def input_parts(self, content: AnyContent | str, place: Place) -> list[Object]:
-        """The usual parts for a content of a user, a supervisor or a tool."""
-        if isinstance(content, str):
-            return [_input_text(content)]
-        match content:
-            case TextualContentClass():
-                return [self._cited_text(content, place)]
-            case ImageContentClass() | FileContentClass():
-                return self._shown(content, place)
-            case AudioContentClass() | VideoContentClass():
-                detail = f"Responses takes no {content.kind}"
-                self.report.lose("MEDIA_DROPPED", place, detail)
-                return []
-            case ReasoningContentClass():
-                self._drop_reasoning(content, place)
-                return []
-            case RefusalContentClass():
-                if self.is_same:
-                    return [{"type": "refusal", "refusal": content.text}]
-                self.report.lose("REFUSAL_TO_TEXT", place)
-                return [_input_text(content.text)]
-            case DataContentClass():
-                return [_input_text(content.json)]
-            case OpaqueContentClass():
-                return self._opaque(content, place)
-            case PartsContentClass():
-                return [part for inner in content.parts for part in self.input_parts(inner, place)]
-            case _:
-                assert_never(content)
+    # --- contents of a user, a supervisor or a tool ----------------------------------------------
+
+    def text_block(self, text: str) -> Object:
+        """The part of a text."""
+        return {"type": "input_text", "text": text}
+
+    def _text(self, content: TextualContentClass, place: Place) -> list[Object]:
+        if content.citations:
+            if self.is_same and all(citation.dialect == NAME for citation in content.citations):
+                return [_output_text(content.text, self._annotations(content, place))]
+            self.report.lose("CITATION_DROPPED", place)
+        return [self.text_block(content.text)]
+
+    def _reasoning(self, content: ReasoningContentClass, place: Place) -> list[Object]:
+        self._drop_reasoning(content, place)
+        return []
+
+    def _refusal(self, content: RefusalContentClass, place: Place) -> list[Object]:
+        return [_refused(content)] if self.is_same else super()._refusal(content, place)
+
+    def _media(self, content: Medium, place: Place) -> list[Object]:
+        if not isinstance(content, ImageContentClass):
+            self.report.lose("MEDIA_DROPPED", place, f"Responses takes no {content.kind}")
+            return []
+        mime_type = content.mime_type
+        if self.is_same or isinstance(content.payload, Location):
+            return self._located(content, place)
+        if mime_type == "application/pdf":
+            return [inline_file(content, None)]
+        if mime_type in WEB_IMAGES:
+            url = f"data:{mime_type};base64,{standard_base64(content.payload)}"
+            return [{"type": "input_image", "detail": "auto", "image_url": url}]
+        detail = f"Responses takes no {mime_type or 'image of unknown type'}"
+        self.report.lose("MEDIA_TYPE_UNSUPPORTED", place, detail)
+        return []
+
+    def _file(self, content: FileContentClass, place: Place) -> list[Object]:
+        if not self.is_same:
+            for path, said in (
+                (context_path(content), content.context),
+                (".citations", content.citable),
+            ):
+                if said:
+                    detail = f"a file has no {path[1:]!r} here"
+                    self.report.lose("FIELD_DROPPED", place, detail, path)
+            if content.chunks:
+                return self._chunks(content, place)
+        if self.is_same or isinstance(content.payload, Location):
+            return self._located(content, place)
+        return [inline_file(content, content.name)]
+
+    def _located(self, content: ImageContentClass | FileContentClass, place: Place) -> list[Object]:
+        """The part of a medium of this dialect, or of one that its server can fetch."""
+        payload = content.payload
+        if self.is_same or (isinstance(payload, Location) and is_fetchable(payload)):
+            return [own_media(content)]
+        self.report.lose("REFERENCE_UNRESOLVABLE", place)
+        return []
+
+    def _chunks(self, content: FileContentClass, place: Place) -> list[Object]:
+        """A document of several parts: its text as text, its media behind it."""
+        self.report.lose("DOCUMENT_TO_TEXT", place)
+        parts = [part for chunk in content.chunks for part in self.content(chunk, place)]
+        texts = [part["text"] for part in parts if part["type"] == "input_text"]
+        media = [part for part in parts if part["type"] != "input_text"]
+        return [self.text_block(supplement("\n\n".join(texts), content.name)), *media]
+
+    def _document(self, canister: DocumentCanisterClass, place: Place) -> list[Object]:
+        content = canister.content
+        if not isinstance(content, TextualContentClass):
+            return self.content(content, place)
+        self.report.lose("DOCUMENT_TO_TEXT", place)
+        title = canister.title if isinstance(canister.title, str) else None
+        return [self.text_block(supplement(content.text, title))]
+
+    # --- contents of the model -------------------------------------------------------------------
 
     def output_parts(self, content: AnyContent | str, place: Place) -> list[Object]:
         """The usual parts for a content of the model, in a message that has an id."""
@@ -437,32 +484,17 @@ class ItemWriter:
             case TextualContentClass():
                 return [_output_text(content.text, self._annotations(content, place))]
             case RefusalContentClass():
-                return [{"type": "refusal", "refusal": content.text}]
+                return [_refused(content)]
             case DataContentClass():
                 return [_output_text(content.json, [])]
-            case OpaqueContentClass():
-                return self._opaque(content, place)
             case PartsContentClass():
                 return [part for inner in content.parts for part in self.output_parts(inner, place)]
-            case ReasoningContentClass():
-                self._drop_reasoning(content, place)
-                return []
-            case BinaryContentStruct():
-                if self.is_same:
-                    return self.input_parts(content, place)
+            case BinaryContentStruct() if not self.is_same:
                 detail = f"Responses takes no {content.kind} from the assistant"
                 self.report.lose("MEDIA_DROPPED", place, detail)
                 return []
             case _:
-                assert_never(content)
-
-    def _cited_text(self, content: TextualContentClass, place: Place) -> Object:
-        if not content.citations:
-            return _input_text(content.text)
-        if self.is_same and all(citation.dialect == NAME for citation in content.citations):
-            return _output_text(content.text, self._annotations(content, place))
-        self.report.lose("CITATION_DROPPED", place)
-        return _input_text(content.text)
+                return self.content(content, place)
 
     def _annotations(self, content: TextualContentClass, place: Place) -> list[Any]:
         said = [citation for citation in content.citations if is_sayable(citation)]
@@ -487,63 +519,6 @@ class ItemWriter:
                     yield part["refusal"]
                 elif type(part.get("text")) is str:
                     yield part["text"]
-
-    def _opaque(self, content: OpaqueContentClass, place: Place) -> list[Object]:
-        """A block that only this dialect understands, or a loss."""
-        if content.dialect == NAME:
-            return [decode_json(content.json)]
-        self.report.lose("OPAQUE_DROPPED", place, f"{content.tag!r} of {content.dialect}")
-        return []
-
-    def _shown(self, content: ImageContentClass | FileContentClass, place: Place) -> list[Object]:
-        payload = content.payload
-        if self.is_same:
-            return [own_media(content)]
-        if is_broken(content):
-            self.report.lose("MEDIA_DROPPED", place, NOT_BASE64)
-            return []
-        if isinstance(content, FileContentClass):
-            for path, said in (
-                (context_path(content), content.context),
-                (".citations", content.citable),
-            ):
-                if said:
-                    detail = f"a file has no {path[1:]!r} here"
-                    self.report.lose("FIELD_DROPPED", place, detail, path)
-            if content.chunks:
-                return self._chunks(content, place)
-        if isinstance(payload, Location):
-            if is_fetchable(payload):
-                return [own_media(content)]
-            self.report.lose("REFERENCE_UNRESOLVABLE", place)
-            return []
-        mime_type = content.mime_type
-        if isinstance(content, FileContentClass):
-            return [inline_file(content, content.name)]
-        if mime_type == "application/pdf":
-            return [inline_file(content, None)]
-        if mime_type in WEB_IMAGES:
-            url = f"data:{mime_type};base64,{standard_base64(payload)}"
-            return [{"type": "input_image", "detail": "auto", "image_url": url}]
-        detail = f"Responses takes no {mime_type or 'image of unknown type'}"
-        self.report.lose("MEDIA_TYPE_UNSUPPORTED", place, detail)
-        return []
-
-    def _chunks(self, content: FileContentClass, place: Place) -> list[Object]:
-        """A document of several parts: its text as text, its media behind it."""
-        self.report.lose("DOCUMENT_TO_TEXT", place)
-        parts = [part for chunk in content.chunks for part in self.input_parts(chunk, place)]
-        texts = [part["text"] for part in parts if part["type"] == "input_text"]
-        media = [part for part in parts if part["type"] != "input_text"]
-        return [_input_text(supplement("\n\n".join(texts), content.name)), *media]
-
-    def _document(self, canister: DocumentCanisterClass, place: Place) -> list[Object]:
-        content = canister.content
-        if not isinstance(content, TextualContentClass):
-            return self.input_parts(content, place)
-        self.report.lose("DOCUMENT_TO_TEXT", place)
-        title = canister.title if isinstance(canister.title, str) else None
-        return [_input_text(supplement(content.text, title))]
 
 
 def _follower(pieces: list[Piece], index: int) -> Piece | None:
@@ -587,8 +562,8 @@ def _kind_of_held(held: Any) -> str:
     return "message" if held is absent or isinstance(held, str) else str(held.kind)
 
 
-def _input_text(text: str) -> Object:
-    return {"type": "input_text", "text": text}
+def _refused(content: RefusalContentClass) -> Object:
+    return {"type": "refusal", "refusal": content.text}
 
 
 def _output_text(text: str, annotations: list[Any]) -> Object:

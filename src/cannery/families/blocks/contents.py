@@ -22,7 +22,7 @@ from cannery.messages.content import (
 )
 from cannery.messages.payload import Payload
 from cannery.wire.bodies import Object
-from cannery.wire.contents import ContentWriter
+from cannery.wire.contents import CallWriter, ContentWriter
 from cannery.wire.losses import Place, Report
 from cannery.wire.media import (
     SEARCH_RESULT,
@@ -34,7 +34,7 @@ PDF = "application/pdf"
 _TEXTUAL = ("json", "xml", "yaml", "javascript", "sql", "csv", "markdown", "toml")
 
 
-class BlockWriter(ContentWriter):
+class BlockWriter(ContentWriter, CallWriter):
     """Writes contents; ``is_same`` when they were read from this same dialect.
 
     ``is_foreign`` when they come from another one, so that a provider's file id means nothing. ``for_answer`` when they

@@ -20,7 +20,7 @@ from cannery.messages.content import (
 from cannery.messages.payload import Location
 from cannery.messages.residue import Residue
 from cannery.wire.bodies import Object
-from cannery.wire.contents import ContentWriter
+from cannery.wire.contents import CallWriter, ContentWriter
 from cannery.wire.contract import Piece
 from cannery.wire.foreign import STAND_INS, report_residue
 from cannery.wire.losses import Place, Report
@@ -37,7 +37,7 @@ from cannery.wire.media import (
 SAID = (str, TextualContentClass, RefusalContentClass, DataContentClass)
 
 
-class GoogleWriter(ContentWriter):
+class GoogleWriter(ContentWriter, CallWriter):
     """Writes contents for ``model``, to which signatures of its family go back."""
 
     # Whether a system instruction is a list of parts, among which clients of the same dialect may put anything.
