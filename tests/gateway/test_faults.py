@@ -69,6 +69,13 @@ def test_an_upstreams_500_stays_one(impatient: Running, name: str) -> None:
     assert "it broke" in said["error"]["message"]
 
 
+@pytest.mark.parametrize("path", [CHAT, MESSAGES])
+def test_a_status_that_means_nothing_is_502(impatient: Running, path: str) -> None:
+    status, _, said = talk(impatient, "chat-999", path)
+    assert status == 502
+    assert "status 999" in said["error"]["message"]
+
+
 def test_an_error_page_becomes_an_error(impatient: Running) -> None:
     for path in (CHAT, MESSAGES):
         status, headers, said = talk(impatient, "chat-html", path)

@@ -363,3 +363,14 @@ def test_neither_a_refused_nor_a_misplaced_key_is_logged(guarded: Running, ear: 
     assert kept
     assert not any(CANARY.encode() in content for content in kept)
     assert CANARY not in json.dumps(guarded.metrics())
+
+
+@pytest.mark.parametrize("name", ["user-agent", "x-session-id", "x-claude-code-session-id"])
+def test_a_key_is_no_name_of_a_program_or_a_session(guarded: Running, name: str) -> None:
+    shown = {"authorization": f"Bearer {CANARY}"}
+    for value in (CANARY, f"tool/{CANARY}"):
+        body = chat("echo", ("user", f"{name} {value == CANARY}"))
+        assert ask(guarded, CHAT, body, {**shown, name: value})[0] == 200
+    guarded.settle()
+    kept = [path.read_bytes() for path in guarded.store.rglob("*") if path.is_file()]
+    assert not any(CANARY.encode() in content for content in kept)

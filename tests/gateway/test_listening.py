@@ -235,3 +235,34 @@ def test_a_client_that_does_not_read_is_waited_for():
         await listener.close()
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    "sent", [b"GET /" + b"a" * 400_000, b"GET / HTTP/1.1\r\nx: " + b"a" * 400_000]
+)
+def test_a_refusal_is_read_by_a_client_that_is_still_sending_its_head(sent: bytes):
+    """Closing at once would reset the connection, and the answer be lost."""
+    pieces = [sent[at : at + 20_000] for at in range(0, len(sent), 20_000)]
+    assert talk(tell, *pieces).startswith(b"HTTP/1.1 431 ")
+
+
+def test_what_follows_a_body_as_headers_may_not_go_on_for_ever():
+    """The parser keeps a header until it is whole, so that its length has to be counted while it comes."""
+    head = b"POST / HTTP/1.1\r\nhost: here\r\ntransfer-encoding: chunked\r\n\r\n"
+    trailer = [b"a" * 20_000] * 40
+    answer = talk(tell, head + b"2\r\nhi\r\n0\r\nx: ", *trailer)
+    assert answer.startswith(b"HTTP/1.1 431 ")
+
+
+def test_the_name_in_a_whole_url_is_the_host():
+    async def host(scope: Any, proto: Any) -> None:
+        proto.response_bytes(200, [], str(scope.host).encode())
+
+    for url, name in (
+        ("http://evil.example/a", b"evil.example"),
+        ("http://evil.example:81/a", b"evil.example:81"),
+        ("http://[::1]:81/a", b"[::1]:81"),
+        ("/a", b"here"),
+    ):
+        answer = talk(host, post(url, b"", "connection: close"))
+        assert answer.rpartition(b"\r\n\r\n")[2] == name

@@ -199,6 +199,10 @@ class _Handler(BaseHTTPRequestHandler):
     def do_500(self, dialect: str, model: str, stream: bool) -> None:
         self.told(dialect, 500, "it broke: ")
 
+    def do_999(self, dialect: str, model: str, stream: bool) -> None:
+        """A status that no server may give."""
+        self.answer(999, error_body(dialect, 503, "not you"))
+
     def do_refused(self, dialect: str, model: str, stream: bool) -> None:
         self.answer(400, error_body(dialect, 400, "not so"))
 

@@ -13,6 +13,7 @@ from cannery.errors import CanneryError
 from cannery.gateway.calls import Call
 from cannery.gateway.clients import COMPACTION, Identity, identify
 from cannery.gateway.identifiers import is_name, new_identifier
+from cannery.gateway.keys import public_header
 from cannery.gateway.ledger import ANYWHERE, Asked, Plan, Spot, named_space, space_of
 from cannery.gateway.prices import Cost
 from cannery.gateway.refusals import refuse
@@ -154,7 +155,7 @@ class Entry:
             if self._ledger.find(self._asked.space, digests) is None:
                 self._lookup = self._recorder.look_in(self.named, digests, self.scope)
             return
-        self.identity = identity = identify(self._call.header, request, body)
+        self.identity = identity = identify(public_header(self._call), request, body)
         digests = recognition_digests(history, self._chain)
         unanswered = asked_before(history, digests)
         self._asked = Asked(

@@ -47,6 +47,8 @@ from cannery.wire.losses import Loss
 from cannery.wire.places import Places
 
 _BYTES_PER_TOKEN = 4
+# What lies beyond means nothing (RFC 9110, section 15).
+_LAST_STATUS = 599
 _STREAM_HEADERS: list[Header] = [("cache-control", "no-cache"), ("x-accel-buffering", "no")]
 
 
@@ -394,7 +396,7 @@ class Exchanges:
     def _upstream_refusal(self, call: Call, dialect: Dialect, answer: Answer) -> CanneryError:
         """An upstream's error, in the caller's dialect, with its status, request id and advice on trying again."""
         status, body = answer.status, answer.body
-        if status < 400:
+        if not 400 <= status <= _LAST_STATUS:
             return NoAnswerError(
                 call.upstream, f"answered with status {status}", "upstream_invalid"
             )

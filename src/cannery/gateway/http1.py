@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import httptools
@@ -83,12 +83,20 @@ class Head:
             self.refusal = (501, f"transfer-encoding {coding[:50]!r} is not supported")
 
     def take_target(self, target: bytes) -> None:
-        """Take the path and the query out of what was asked for."""
+        """Take the path and the query out of what was asked for.
+
+        The name in a whole URL takes the place of the Host header (RFC 9112, section 3.2.2).
+        """
         if not target.startswith(b"/"):
             try:
-                parsed = httptools.parse_url(target)
+                # Its types do not say that parts may be missing.
+                parsed: Any = httptools.parse_url(target)
             except httptools.HttpParserInvalidURLError:
                 return
+            if parsed.host is not None and "host" in self.headers:
+                name = parsed.host.decode("latin-1")
+                name = f"[{name}]" if ":" in name else name
+                self.headers["host"] = name if parsed.port is None else f"{name}:{parsed.port}"
             target = (parsed.path or b"") + (b"?" + parsed.query if parsed.query else b"")
         path, _, query = target.decode("latin-1").partition("#")[0].partition("?")
         self.path = unquote(path) if "%" in path else path

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -165,6 +165,18 @@ def holds_secret(call: Call, text: str) -> bool:
         text = plain
     # What is quoted again and again is not looked into any further.
     return bool(call.secrets)
+
+
+def public_header(call: Call) -> Callable[[str], str | None]:
+    """What finds the headers of a call that may be kept: those without a key that opened the gateway."""
+    if not call.secrets:
+        return call.header
+
+    def find(name: str) -> str | None:
+        value = call.header(name)
+        return None if value is None or holds_secret(call, value) else value
+
+    return find
 
 
 def forwarded_query(call: Call) -> str:

@@ -32,6 +32,7 @@ Describe = Callable[[Any, int, str], tuple[list[tuple[str, str]], bytes]]
 _MOST_HEADERS = 256
 _LINGER_SECONDS = 2.0
 _HTTP2 = b"PRI * HTTP/2.0"
+_TOO_LARGE = (431, "the headers are too large or too many")
 
 
 class _Rest:
@@ -61,6 +62,7 @@ class Connection(asyncio.Protocol):
         "_target",
         "_tasks",
         "_transport",
+        "_unheard",
         "_waiting",
         "client",
         "is_full",
@@ -86,6 +88,8 @@ class Connection(asyncio.Protocol):
         self._refusal = (400, "the request is not valid HTTP")
         self._is_paused = False
         self._is_deaf = False
+        # Bytes of which the parser has said nothing yet: it keeps a header until it is whole.
+        self._unheard = 0
         self.is_full = False
         self.is_gone = False
         self.client = ""
@@ -136,12 +140,17 @@ class Connection(asyncio.Protocol):
                 self._hand_over(data)
                 return
             self._start = None
+        self._unheard += len(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
             self._decline(data[upgrade.args[0] :])
         except httptools.HttpParserError:
             self._refuse()
+        else:
+            if self._unheard > self.listener.header_bytes:
+                self._refusal = _TOO_LARGE
+                self._refuse()
 
     def _decline(self, rest: bytes) -> None:
         """Go on in HTTP/1.1 with a client that would rather speak something else.
@@ -173,7 +182,8 @@ class Connection(asyncio.Protocol):
         head = self._head
         head.take_target(self._target)
         self._answer(Exchange(self, head), self._refusal)
-        self.hang_up()
+        # Most likely there is more to come of what cannot be read.
+        self._linger()
 
     def _answer(self, exchange: Exchange, refusal: tuple[int, str]) -> None:
         """Refuse a request without asking the gateway, and hear no other on this connection."""
@@ -200,7 +210,14 @@ class Connection(asyncio.Protocol):
             return
         self._is_deaf = True
         incoming = self._incoming
-        if incoming is None or incoming.is_complete or not self._transport.can_write_eof():
+        if incoming is None or incoming.is_complete:
+            self._transport.close()
+        else:
+            self._linger()
+
+    def _linger(self) -> None:
+        """Send nothing more, and close when the client has had a moment to read what was sent."""
+        if not self._transport.can_write_eof():
             self._transport.close()
             return
         self.resume()
@@ -268,10 +285,11 @@ class Connection(asyncio.Protocol):
         self._head.add(name.decode("latin-1").lower(), value.decode("latin-1"))
 
     def _count(self, size: int) -> None:
+        self._unheard = 0
         head = self._head
         head.header_bytes += size
         if head.header_bytes > self.listener.header_bytes or len(head.headers) > _MOST_HEADERS:
-            self._refusal = (431, "the headers are too large or too many")
+            self._refusal = _TOO_LARGE
             raise ValueError(self._refusal[1])
 
     def on_headers_complete(self) -> None:
@@ -295,11 +313,13 @@ class Connection(asyncio.Protocol):
 
     def on_body(self, data: bytes) -> None:
         """Take some of a body."""
+        self._unheard = 0
         if self._incoming is not None and self._incoming.add(data):
             self._pause()
 
     def on_message_complete(self) -> None:
         """Take note that a request is there."""
+        self._unheard = 0
         exchange = self._incoming
         if exchange is not None and not (self._parser.should_upgrade() and exchange.head.framing()):
             exchange.complete()
