@@ -3,6 +3,9 @@
 Captures keep long strings in part (``…[3662 chars cut]…``); the missing characters are filled with prose, so that a
 body has its real size. A new last turn in every call means that no memo of whole bodies helps a contender: what is
 measured is what a conversation costs that goes on.
+
+Most captures are small examples of an SDK. What agents send, with their instructions, tools and histories, stands in
+recorded sessions beside the checkout (``SESSIONS``); where there are none, nothing is measured over them.
 """
 
 from __future__ import annotations
@@ -19,7 +22,17 @@ from typing import Any, NamedTuple
 from completeness import strings
 from workloads import sentence
 
-DATA = Path(__file__).resolve().parent.parent / "tests" / "data" / "dialects"
+ROOT = Path(__file__).resolve().parent.parent
+DATA = ROOT / "tests" / "data" / "dialects"
+SESSIONS = ROOT.parent / "shared" / "sessions"
+# The dialect of a recorded request, by the end of its path.
+ROUTES = {
+    "/chat/completions": "openai_chat",
+    "/responses": "openai_responses",
+    "/messages": "anthropic_messages",
+    ":generateContent": "gemini_generate",
+    ":streamGenerateContent": "gemini_generate",
+}
 # Where each dialect keeps its turns.
 TURNS = {
     "openai_chat": "messages",
@@ -72,6 +85,25 @@ def captured(dialect: str) -> tuple[Captured, ...]:
         body = json.loads(path.read_text("utf-8"))["body"]
         found.append(template(dialect, path.stem.removeprefix("capture_"), body))
     return tuple(found)
+
+
+@cache
+def recorded(dialect: str) -> tuple[Captured, ...]:
+    """Every request of a dialect that the recorded sessions of agents hold."""
+    found = []
+    for path in sorted(SESSIONS.glob("*.json")):
+        for number, request in enumerate(json.loads(path.read_text("utf-8"))["requests"]):
+            if request["body"] and _route(request["path"]) == dialect:
+                found.append(template(dialect, f"{path.stem}_{number:02}", request["body"]))
+    return tuple(found)
+
+
+def _route(path: str) -> str | None:
+    return next((dialect for end, dialect in ROUTES.items() if path.endswith(end)), None)
+
+
+# What rows are about -> the bodies of a dialect.
+BODIES = {"captured": captured, "agents": recorded}
 
 
 def template(dialect: str, name: str, body: dict[str, Any]) -> Captured:

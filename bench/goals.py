@@ -67,33 +67,40 @@ def rows_of(figures: Figures, program: str, **facts: Any) -> list[Row]:
     ]
 
 
-def captured_rows(figures: Figures, **facts: Any) -> list[Row]:
-    """The figures over captured bodies, one row for each pair of a contender."""
+CAPTURED, AGENTS = "captured", "agents"
+
+
+def body_rows(figures: Figures, kind: str, **facts: Any) -> list[Row]:
+    """The figures over bodies of a kind, one row for each pair of a contender."""
     rows = rows_of(figures, "translate", **facts)
-    return [row for row in rows if row.get("captured")]
+    return [row for row in rows if row.get(kind)]
 
 
-def _captured(figure: str) -> Callable[[Figures], Cells]:
+def _bodies(figure: str, kind: str = CAPTURED) -> Callable[[Figures], Cells]:
     def cells(figures: Figures) -> Cells:
-        return {pair_of(row): row[figure] for row in captured_rows(figures)}
+        return {pair_of(row): row[figure] for row in body_rows(figures, kind)}
 
     return cells
 
 
-def _beside_peers(figures: Figures) -> Cells:
+def _beside_peers(kind: str) -> Callable[[Figures], Cells]:
     """Our total as a multiple of that of the fastest peer that translates everything and drops no text."""
-    found: Cells = {}
-    for row in captured_rows(figures):
-        pair = {"source": row["source"], "target": row["target"]}
-        peers = [
-            other["total"]
-            for name in PEERS
-            for other in captured_rows(figures, contender=name, **pair)
-            if not other["missing"] and "partial" not in other
-        ]
-        if peers:
-            found[pair_of(row)] = row["total"] / min(peers)
-    return found
+
+    def cells(figures: Figures) -> Cells:
+        found: Cells = {}
+        for row in body_rows(figures, kind):
+            pair = {"source": row["source"], "target": row["target"]}
+            peers = [
+                other["total"]
+                for name in PEERS
+                for other in body_rows(figures, kind, contender=name, **pair)
+                if not other["missing"] and "partial" not in other
+            ]
+            if peers:
+                found[pair_of(row)] = row["total"] / min(peers)
+        return found
+
+    return cells
 
 
 def _spellings(figures: Figures) -> Cells:
@@ -175,11 +182,13 @@ def _memory(figures: Figures) -> Cells:
 
 
 GOALS = (
-    Goal("captured bodies, total", 2.5, "× the floor", _captured("total")),
-    Goal("captured bodies, total beside peers", 1, "× the fastest peer", _beside_peers),
-    Goal("captured bodies, median", 5.5, "× the floor", _captured("median")),
-    Goal("captured bodies, 90th percentile", 9, "× the floor", _captured("p90")),
-    Goal("captured bodies, worst", 25, "× the floor", _captured("worst")),
+    Goal("bodies of agents, total", 2.5, "× the floor", _bodies("total", AGENTS)),
+    Goal("bodies of agents, total beside peers", 1, "× the fastest peer", _beside_peers(AGENTS)),
+    Goal("captured bodies, total", 2.5, "× the floor", _bodies("total")),
+    Goal("captured bodies, total beside peers", 1, "× the fastest peer", _beside_peers(CAPTURED)),
+    Goal("captured bodies, median", 5.5, "× the floor", _bodies("median")),
+    Goal("captured bodies, 90th percentile", 9, "× the floor", _bodies("p90")),
+    Goal("captured bodies, worst", 25, "× the floor", _bodies("worst")),
     Goal("one chat in many spellings", 2, "× the plain one", _spellings),
     Goal("translate, short chat", 8, "× the floor", _translation("short")),
     Goal("translate, agentic", 3, "× the floor", _translation("agentic")),

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import results
-from goals import GOALS, WORKLOADS, Figures, Row, pair_of, rows_of
+from goals import AGENTS, CAPTURED, GOALS, WORKLOADS, Figures, Row, pair_of, rows_of
 from plots import Bar, bars, shown
 
 README = Path(__file__).resolve().parent / "README.md"
@@ -135,7 +135,19 @@ def translation(figures: Figures) -> Iterator[str]:
     yield ""
     yield "![Captured bodies beside the peers](plots/translate.svg)"
     yield ""
-    yield from captures([row for row in rows if row.get("captured")])
+    yield "### Bodies of agents"
+    yield ""
+    yield "Every request of recorded sessions of Claude Code, Codex, Gemini CLI, opencode and llm, with a new last turn"
+    yield "in every call. `total` is all time over all bodies beside the floor's, `mixed pass` the same with every body"
+    yield "once in any order; the others are ratios of single bodies. `refused` are bodies that a contender does not"
+    yield "take, `missing` are texts that its output does not hold."
+    yield ""
+    yield from bodies(rows, AGENTS)
+    yield "### Captured bodies"
+    yield ""
+    yield "What clients and SDKs sent, most of it small, with a new last turn in every call."
+    yield ""
+    yield from bodies(rows, CAPTURED)
     yield from mixed([row for row in rows if row.get("source") == "all"])
     yield from spellings([row for row in rows if "spelling" in row])
     yield from workloads([row for row in rows if "workload" in row])
@@ -149,7 +161,7 @@ def translation(figures: Figures) -> Iterator[str]:
     yield from table(["target", "cannery"], appends)
 
 
-CAPTURED = {
+FIGURES = {
     "total": "total",
     "mixed": "mixed pass",
     "median": "median",
@@ -166,24 +178,18 @@ def by_pair(rows: list[Row]) -> dict[str, list[Row]]:
     return found
 
 
-def captures(rows: list[Row]) -> Iterator[str]:
-    """The bodies of real clients, one table a pair."""
-    yield "### Captured bodies"
-    yield ""
-    yield "What real clients sent, with a new last turn in every call. `total` is all time over all bodies beside the"
-    yield "floor's, `mixed pass` the same with every body once in any order; the others are ratios of single bodies."
-    yield "`refused` are bodies that a contender does not take, `missing` are texts that its output does not hold."
-    yield ""
-    for pair, of_pair in by_pair(rows).items():
-        bodies = max(row["captured"] + len(row["failed_bodies"]) for row in of_pair)
+def bodies(rows: list[Row], kind: str) -> Iterator[str]:
+    """The bodies of a kind, one table a pair."""
+    for pair, of_pair in by_pair([row for row in rows if row.get(kind)]).items():
+        count = max(row[kind] + len(row["failed_bodies"]) for row in of_pair)
         lines = []
         for row in sorted(of_pair, key=lambda row: list(NAMES).index(row["contender"])):
             note = f" ({row['partial']})" if "partial" in row else ""
             counts = [str(len(row["failed_bodies"]) or "–"), str(row["missing"] or "–")]
-            figures = [shown(row[name]) for name in CAPTURED]
+            figures = [shown(row[name]) for name in FIGURES]
             lines.append([f"{NAMES[row['contender']]}{note}", *figures, *counts])
         yield from table(
-            [f"{pair}, {bodies} bodies", *CAPTURED.values(), "refused", "missing"], lines
+            [f"{pair}, {count} bodies", *FIGURES.values(), "refused", "missing"], lines
         )
 
 
@@ -237,7 +243,7 @@ def dropped(rows: list[Row]) -> Iterator[str]:
     """What a contender's output does not say, in words."""
     yield "### What was not said"
     yield ""
-    yield "Every output of a workload is compared with its source. Missing from it, and captured bodies refused:"
+    yield "Every output of a workload is compared with its source. Missing from it, and bodies of clients refused:"
     yield ""
     said: dict[str, dict[str, list[str]]] = {}
     for row in rows:
@@ -254,8 +260,13 @@ def dropped(rows: list[Row]) -> Iterator[str]:
 
 
 def _not_said(row: Row) -> Iterator[str]:
-    for body in row.get("failed_bodies", ()):
-        yield f"refused {body}"
+    refused: dict[str, list[str]] = {}
+    for failed in row.get("failed_bodies", ()):
+        body, _, error = failed.partition(": ")
+        refused.setdefault(error, []).append(body)
+    for error, names in refused.items():
+        others = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        yield f"refused {names[0]}{others}: {error}"
     if "failed" in row:
         yield f"{row.get('workload') or row.get('spelling')}: fails with {row['failed']}"
     elif row.get("dropped"):
@@ -562,7 +573,7 @@ def _translate_plot(rows: list[Row]) -> str:
         pair: [
             Bar(NAMES[r["contender"]].strip("*"), r["total"], **_ours(r, limit)) for r in of_pair
         ]
-        for pair, of_pair in by_pair([row for row in rows if row.get("captured")]).items()
+        for pair, of_pair in by_pair([row for row in rows if row.get(CAPTURED)]).items()
     }
     return bars("Captured bodies, bytes to bytes, total", "× orjson.loads + orjson.dumps", groups)
 

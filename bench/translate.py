@@ -3,8 +3,9 @@
     python bench/translate.py [--quick] [--only CONTENDER] [--json FILE]
 
 First the bodies that real clients sent (``captures.py``): every pair of dialects, with the total over all bodies, the
-median, the ninetieth percentile and the worst body, and the same bodies once each in one mixed pass. Then one chat in
-many spellings (``spellings.py``), four workloads, and a conversation that grows by one message.
+median, the ninetieth percentile and the worst body, and the same bodies once each in one mixed pass; those of agents
+have rows of their own. Then one chat in many spellings (``spellings.py``), four workloads, and a conversation that
+grows by one message.
 
 Every contender runs in its own environment, one after the other, and measures the floor itself: in its own process, in
 the same rounds, shuffled, in thread CPU time. What runs for us is the public ``cannery.translate``, losses included.
@@ -25,7 +26,7 @@ import orjson
 import programs
 import results
 import timing
-from captures import Captured, captured, missing
+from captures import BODIES, Captured, missing
 from completeness import dropped
 from peers import PAIRS, TO_ANTHROPIC, Pair, Translation
 from spellings import PLAIN, spelled
@@ -68,8 +69,11 @@ def measured(
     # What reads its own form only is given the captures that its form was made for.
     chat = [pair for pair in pairs if pair[0] == "openai_chat"]
     for pair in chat if _restates(peer) else pairs:
-        taken[pair], row = over_captures(peer, translations[pair], pair, rounds)
-        yield {"source": pair[0], "target": pair[1], **row}
+        named = {"source": pair[0], "target": pair[1]}
+        taken[pair], row = over_bodies(peer, translations[pair], pair, "captured", rounds)
+        yield {**named, **row}
+        if BODIES["agents"](pair[0]):
+            yield {**named, **over_bodies(peer, translations[pair], pair, "agents", rounds)[1]}
     if set(pairs) == set(PAIRS):
         calls = [(translations[pair], body) for pair in pairs for body in taken[pair]]
         yield {"captured": 0, "source": "all", "target": "all", "mixed": mixed(calls, rounds)}
@@ -82,17 +86,17 @@ def measured(
             yield {**named, **over_workload(peer, translations[pair], pair, workload, rounds)}
 
 
-# --- captured bodies -----------------------------------------------------------------------------
+# --- bodies of clients ---------------------------------------------------------------------------
 
 
-def over_captures(
-    peer: Any, translate: Translation, pair: Pair, rounds: int
+def over_bodies(
+    peer: Any, translate: Translation, pair: Pair, kind: str, rounds: int
 ) -> tuple[list[Captured], results.Row]:
-    """The captured bodies of a pair that a contender takes, and their figures."""
+    """The bodies of a kind and a pair that a contender takes, and their figures."""
     found: list[tuple[Captured, list[dict[str, float]]]] = []
     failed: list[str] = []
     lost = 0
-    for body in captured(pair[0]):
+    for body in BODIES[kind](pair[0]):
         try:
             stated = body
             if _restates(peer):
@@ -103,7 +107,7 @@ def over_captures(
             continue
         lost += missing(body, body.numbered(0), written)
         found.append((stated, _times(translate, stated, rounds)))
-    row: results.Row = {"captured": len(found), "failed_bodies": failed, "missing": lost}
+    row: results.Row = {kind: len(found), "failed_bodies": failed, "missing": lost}
     if pair in getattr(peer, "PARTIAL", {}):
         row["partial"] = peer.PARTIAL[pair]
     bodies = [body for body, _ in found]
@@ -227,9 +231,10 @@ def appends(peer: Any, rounds: int) -> Iterator[results.Row]:
 def show(row: results.Row) -> None:
     """One row."""
     pair = f"{row['source']} → {row['target']}, " if "source" in row else ""
-    if "captured" in row:
+    kind = next((kind for kind in BODIES if kind in row), None)
+    if kind is not None:
         figures = [f"{name} {row[name]:.2f}" for name in FIGURES if name in row]
-        bodies = f"{row['captured']} captured bodies"
+        bodies = f"{row[kind]} {kind} bodies"
         notes = (
             f"{len(row.get('failed_bodies', ()))} refused, {row.get('missing', 0)} texts missing"
         )

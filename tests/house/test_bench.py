@@ -24,6 +24,8 @@ PROGRAMS = {
 }
 # What was promised, in the order of the page; a goal is changed here and there, or nowhere.
 PROMISED = [
+    ("bodies of agents, total", 2.5),
+    ("bodies of agents, total beside peers", 1),
     ("captured bodies, total", 2.5),
     ("captured bodies, total beside peers", 1),
     ("captured bodies, median", 5.5),
@@ -167,6 +169,23 @@ def test_every_call_says_something_new_and_nothing_else_changes(captures, dialec
         assert one != other
         assert len(one) == len(other)
         assert json.loads(one).keys() == json.loads(other).keys()
+
+
+def test_recorded_requests_are_found_by_their_paths(captures, monkeypatch, tmp_path):
+    chat = {"messages": [{"role": "user", "content": "Find it."}]}
+    requests = [
+        {"path": "/", "body": None},
+        {"path": "/v1/messages/count_tokens", "body": chat},
+        {"path": "/v1/chat/completions", "body": chat},
+        {"path": "/v1/messages", "body": chat},
+    ]
+    (tmp_path / "01-agent.json").write_text(json.dumps({"requests": requests}), encoding="utf-8")
+    monkeypatch.setattr(captures, "SESSIONS", tmp_path)
+    recorded = captures.recorded.__wrapped__
+
+    assert [body.name for body in recorded("openai_chat")] == ["01-agent_02"]
+    assert [body.name for body in recorded("anthropic_messages")] == ["01-agent_03"]
+    assert recorded("gemini_generate") == ()
 
 
 def test_a_text_that_a_translation_leaves_out_is_counted(captures):
