@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from msgspec.structs import astuple
@@ -119,14 +119,16 @@ def report_grammar(tool: Tool, report: Report, place: str) -> None:
         report.lose("FIELD_DROPPED", place, "the target has no grammars", within)
 
 
-def is_possible(choice: ToolChoice, sent: Collection[str]) -> bool:
-    """Whether the server would find the tools that a choice is about."""
-    return bool(sent) and set(sent).issuperset(choice.names)
+def is_possible(choice: ToolChoice, sent: Iterable[str]) -> bool:
+    """Whether the server would find the tools that a choice is about: any, if it names none."""
+    if choice.names:
+        return {*sent}.issuperset(choice.names)
+    return any(True for _ in sent)
 
 
-def sent_names(body: Object) -> list[str]:
+def sent_names(body: Object) -> Iterator[str]:
     """The names of the tools of a body, where each has it at its top."""
-    return [str(tool.get("name")) for tool in body.get("tools", ()) if type(tool) is dict]
+    return (str(tool.get("name")) for tool in body.get("tools", ()) if type(tool) is dict)
 
 
 def drop_choice(choice: ToolChoice, report: Report) -> None:

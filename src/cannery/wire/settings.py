@@ -10,7 +10,7 @@ patch of its spelling. ``fit`` and ``write(value, writing)`` give what stands in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from types import MappingProxyType
 from typing import Any
@@ -322,7 +322,7 @@ def unless(usual: object, detail: str) -> Form:
     return Form(write=write)
 
 
-def among(sent: Callable[[Object], Collection[str]]) -> Fit:
+def among(sent: Callable[[Object], Iterable[str]]) -> Fit:
     """Leave out a choice among tools that were not sent; ``sent`` gives the names of those in a body."""
 
     def fit(choice: Any, to: Writing) -> Any:

@@ -71,7 +71,7 @@ def _fit_choice(choice: ToolChoice, to: Writing) -> Any:
 
 
 def _write_choice(choice: ToolChoice, to: Writing) -> Any:
-    if choice.names and [*choice.names] != tool_names(to.body):
+    if choice.names and [*choice.names] != [*tool_names(to.body)]:
         to.change("Cohere can make the model call some tool, or none, but not this one")
     is_free = choice.mode == "auto" or (choice.mode == "allowed" and not choice.must_call)
     return absent if is_free else _WORDS.get(choice.mode, "REQUIRED")

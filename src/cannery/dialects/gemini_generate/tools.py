@@ -6,6 +6,7 @@ keywords are translated, never the names of properties; the residue keeps one th
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from orjson import Fragment
@@ -251,11 +252,11 @@ def written_choice(choice: ToolChoice) -> Object:
     return config
 
 
-def declared_names(body: Object) -> list[str]:
+def declared_names(body: Object) -> Iterator[str]:
     """The names of the functions that a body declares."""
     groups = (group for group in body.get("tools", ()) if type(group) is dict)
     listed = (get(group, "functionDeclarations") for group in groups)
-    return [str(item.get("name")) for items in listed for item in items or () if type(item) is dict]
+    return (str(item.get("name")) for items in listed for item in items or () if type(item) is dict)
 
 
 # --- schemas -----------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 from orjson import Fragment
@@ -200,8 +201,9 @@ def _take_chosen(choice: Object, freeform: set[str]) -> Object | None:
 
 
 def _fit_choice(choice: ToolChoice, to: Writing) -> Any:
-    sent = {*sent_names(to.body), *_hosted_names(to.request.tools)}
-    if choice.mode in ("auto", "none") or is_possible(choice, sent):
+    if choice.mode in ("auto", "none"):
+        return choice
+    if is_possible(choice, chain(sent_names(to.body), _hosted_names(to.request.tools))):
         return choice
     drop_choice(choice, to.report)
     return absent

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from cannery.families.openai.settings import take_output, write_effort, write_output
@@ -124,6 +124,6 @@ def named_tools(choice: ToolChoice, request: Request) -> list[Object]:
     ]
 
 
-def tool_names(body: Object) -> list[str]:
+def tool_names(body: Object) -> Iterator[str]:
     """The names of the tools of a body."""
-    return [str(_chosen(tool)[0]) for tool in body.get("tools", ())]
+    return (str(_chosen(tool)[0]) for tool in body.get("tools", ()))

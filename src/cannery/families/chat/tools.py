@@ -176,9 +176,9 @@ def _make_legal(inner: Object, tool: Tool, request: Request, report: Report, pla
             inner["format"] = _nested_grammar(flat)
         return
     schema = tool.schema
-    is_open = isinstance(schema, str) and not lists_properties(schema)
-    if is_open and request.source not in SIBLINGS:
-        inner["parameters"] = object_schema(decode_json(str(schema)))
+    if request.source in SIBLINGS or type(schema) is not str or lists_properties(schema):
+        return
+    inner["parameters"] = object_schema(decode_json(schema))
 
 
 def _nested_grammar(value: Object) -> Object:
