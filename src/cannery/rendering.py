@@ -179,29 +179,35 @@ class Writing(Struct):
             return None
         if not growth.fits(kept, fresh, self.rules.cache_marks):
             return None
+        field = self.target.messages
+        written = self._write([*lead, *arranged[first:]], self.report)
         if start < end:
-            added = self._added(whole[: first + 1], lead, is_first=not start)
+            if len(arranged) == first + 1:
+                alone = written[field]
+            else:
+                alone = self._listed([*lead, whole[first]], Report(self.without))
+            added = self._added(whole[: first + 1], alone, is_first=not start)
             if added is None:
                 return None
             kept = growth.keep(conversation, key, kept, fresh[: end - start], added)
-        written = self._write([*lead, *arranged[first:]], self.report)
         if kept is None or self.report.names:
             return None
         self.facts |= SAID
         self.report.lost.extend(kept.notes)
         self.kept = kept.pieces
-        field = self.target.messages
         gap = [Fragment(growth.GAP)] if kept.pieces else []
         written[field] = [*gap, *written[field][kept.skip :]]
         return written
 
     def _added(
-        self, pieces: list[Piece], lead: list[Piece], *, is_first: bool
+        self, pieces: list[Piece], alone: list[Any], *, is_first: bool
     ) -> growth.Written | None:
-        """The messages of pieces but for the last one, which is written with them to see that it stays alone."""
+        """The messages of pieces but for the last one, which is written with them to see that it stays alone.
+
+        ``alone`` are the messages of the leading pieces and the last one.
+        """
         report = Report(self.without)
         listed = self._listed(pieces, report)
-        alone = self._listed([*lead, pieces[-1]], Report(self.without))
         # Where a turn before it is left out, the last one may be joined to what stands before that.
         is_alone = bool(alone) and encode(listed[-1:]) == encode(alone[-1:])
         if not is_alone or report.repaired:
