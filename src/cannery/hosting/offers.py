@@ -7,7 +7,7 @@ target has no word for are losses of their own. The functions of a group get nam
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Container
 from typing import Any
 
 import msgspec
@@ -54,15 +54,15 @@ class Offer(Struct):
 
     def sort(self) -> None:
         """Put the tools in the order of the request; those of settings and of messages follow."""
-        order = sorted(range(len(self.tools)), key=lambda index: _position(self.places[index]))
+        positions = [*map(_position, self.places)]
+        order = sorted(range(len(positions)), key=positions.__getitem__)
         self.tools = [self.tools[index] for index in order]
         self.places = [self.places[index] for index in order]
 
-    def fresh_name(self, name: str, taken: Iterable[str]) -> str:
+    def fresh_name(self, name: str, taken: Container[str]) -> str:
         """A name that no other function has."""
-        names = {*taken, *self.own}
         count, found = 1, name
-        while found in names:
+        while found in taken or found in self.own:
             count += 1
             found = f"{name}_{count}"
         return found
@@ -158,13 +158,19 @@ class _Offering:
         self._request = request
         self._target = target
         self._offer = Offer()
-        self._names = [tool.name for tool in request.tools if tool.hosted is absent]
+        self._names = {tool.name for tool in request.tools if tool.hosted is absent}
+        # What the calls of each group remember of it.
+        self._parts: dict[str, str] = {}
 
     def offer(self, settings: Object, more: _Added, calls: list[tuple[str, str]]) -> Offer:
         """Offer all tools, in their order; then those that settings define, and those that came later."""
         found: list[Found] = []
         for index, tool in enumerate(self._request.tools):
-            found += self._tool(tool, f"tools[{index}]")
+            place = f"tools[{index}]"
+            if type(tool.hosted) is str:
+                found += self._hosted(tool, tool.hosted, place)
+            else:
+                self._offer.add(tool, place)
         table = self._source(None)
         for key, held in settings.items():
             setting = table.settings[key]
@@ -232,14 +238,11 @@ class _Offering:
         name = self._request.source if residue is None else residue.dialect
         return NO_HOSTED if name is None else table_of(name) or NO_HOSTED
 
-    def _tool(self, tool: Tool, place: str) -> list[Found]:
-        """Offer a tool; gives the definitions in one that has to be said otherwise."""
-        if not isinstance(tool.hosted, str):
-            self._offer.add(tool, place)
-            return []
+    def _hosted(self, tool: Tool, hosted: str, place: str) -> list[Found]:
+        """Offer a hosted tool; gives the definitions in one that has to be said otherwise."""
         residue = tool.residue
         origin = self._request.source if residue is None else residue.dialect
-        value = decode_json(tool.hosted)
+        value = decode_json(hosted)
         if origin is None or origin == self._target.name or type(value) is not dict:
             if origin in (None, self._target.name):
                 self._offer.add(tool, place)
@@ -261,7 +264,7 @@ class _Offering:
             return self._split(item, place, table, str(item.get("type")))
         if tool.name not in self._names:
             # A search that finds a function again offers it once.
-            self._names.append(tool.name)
+            self._names.add(tool.name)
             self._offer.add(tool, place)
         return []
 
@@ -271,7 +274,7 @@ class _Offering:
         for tool, path in group.tools:
             name = self._grouped(group.name, tool.name) if group.name else tool.name
             if name not in self._names:
-                self._names.append(name)
+                self._names.add(name)
                 where = found.place + found.within + path
                 offer.add(msgspec.structs.replace(tool, name=name), where)
                 detail = f"{tool.name!r} of {group.name or found.tag!r} was offered as {name!r}"
@@ -288,7 +291,10 @@ class _Offering:
             return known
         joined = f"{group}{'' if group.endswith('__') else '__'}{name}"
         alias = offer.fresh_name(joined, self._names)
-        part = write_json({"s": {self._source(None).group_field: group}})
+        part = self._parts.get(group)
+        if part is None:
+            part = write_json({"s": {self._source(None).group_field: group}})
+            self._parts[group] = part
         offer.functions[group, name] = alias
         offer.own[alias] = OwnCall(str(self._request.source), name, part)
         return alias
@@ -297,9 +303,9 @@ class _Offering:
         if table.gather is not None:
             found = table.gather(found)
         for each in found:
-            if self._expand(each, table):
-                continue
             row = table.row(each.tag)
+            if self._expand(each, table, row):
+                continue
             read = None if row is None or self._is_bound(row) else row.read(each.value)
             if read is None:
                 self._drop(each.tag, each.place, each.within, "" if row is None else row.bound)
@@ -310,12 +316,11 @@ class _Offering:
                 path = each.within + paths[name]
                 self._offer.report.lose("FIELD_DROPPED", each.place, detail, path)
 
-    def _expand(self, found: Found, table: HostedTable) -> bool:
+    def _expand(self, found: Found, table: HostedTable, row: ToolRow | None) -> bool:
         """Offer a tool that the client runs as functions, unless the target has the like."""
-        row, client = table.row(found.tag), table.client(found.tag)
         if row is not None and self._target.hosted.row_of(row.kind) is not None:
             return False
-        read = table.groups.get(found.tag)
+        client, read = table.client(found.tag), table.groups.get(found.tag)
         group = None if read is None else read(found.tag, found.value)
         if group is not None:
             self._group(found, group)
@@ -363,7 +368,7 @@ class _Offering:
         description, schema = client.description, client.schema
         if client.describe is not None:
             description, schema = client.describe(value)
-        self._names.append(name)
+        self._names.add(name)
         offer.functions[found.tag, ""] = name
         if client.make is not None:
             offer.own[name] = OwnCall(str(self._request.source), name, None, client.make)

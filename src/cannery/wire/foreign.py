@@ -62,14 +62,8 @@ _MADE_BY_SERVERS: dict[str, type] = {
     ".role": str,
     ".strict": bool,
 }
-# Keys of fields that may say nothing although something is in them.
-_QUIET = frozenset(
-    {
-        *_MARKS,
-        *("is_error", "thought", "detail", "caller"),
-        *(path[1:] for path in _MADE_BY_SERVERS),
-    }
-)
+# Keys of other fields that may say nothing although something is in them.
+_QUIET = frozenset({*_MARKS, "is_error", "thought", "detail", "caller"})
 # What says nothing where nothing is in it.
 _EMPTY = frozenset({str, list, dict})
 _STATES = frozenset(
@@ -135,11 +129,10 @@ def lost_residue(residue: Residue, *, is_result: bool, is_answer: bool = False) 
     if residue.envelope:
         left = dropped_keys(residue.envelope)
         lost += lost_keys(left, ENVELOPE, is_marked=is_marked)
-        if not is_answer:
-            for path, held in left:
-                # The id that a client gave to its own message; servers give them to answers and to items.
-                if path == ".id" and held and type(held) is str:
-                    lost.append(("MESSAGE_ID_DROPPED", "", f"{ENVELOPE}.id"))
+        # The id that a client gave to its own message; servers give them to answers and to items.
+        identifier = None if is_answer else dict(left).get(".id")
+        if identifier and type(identifier) is str:
+            lost.append(("MESSAGE_ID_DROPPED", "", f"{ENVELOPE}.id"))
     if is_result and lost:
         # The name on a result is that of its call, which says it already.
         return [each for each in lost if each[2] not in _NAMES]
@@ -300,27 +293,23 @@ def report_field(
         report.lose(lost[0], place, lost[1], path)
 
 
-def _is_made(path: str, held: Any) -> bool:
-    """Whether a field is one that servers make, with a value that they give it."""
-    kind = _MADE_BY_SERVERS.get(path)
-    return type(held) is kind and (path != ".status" or held in _STATES)
-
-
 def lost_field(
     path: str, held: Any, *, is_marked: bool = False, is_setting: bool = False
 ) -> tuple[str, str] | None:
     """The code and detail of the loss of a field; None if it says nothing that could be missed.
 
-    Of what is marked the writer says itself what becomes of the mark. No server makes the settings of a request.
+    Of what is marked the writer says itself what becomes of the mark. Fields that servers make, with a value that they
+    give them, say nothing; no server makes the settings of a request.
     """
+    is_made = type(held) is _MADE_BY_SERVERS.get(path) and not is_setting
+    if is_made and (path != ".status" or held in _STATES):
+        return None
     if not held and (held is None or type(held) in _EMPTY):
         return ("FIELD_DROPPED", "what is empty says something here") if path in _TELLING else None
     key = path.rpartition(".")[2]
     if key in _QUIET:
         if key in _MARKS:
             return None if is_marked else ("CACHE_MARK_DROPPED", "")
-        if not is_setting and _is_made(path, held):
-            return None
         # A result that is said not to have failed is one that did not fail; words that are no thought are words.
         if path in (".is_error", ".thought") and held is False:
             return None

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 from msgspec import Struct
@@ -184,10 +185,15 @@ _CAPITAL = re.compile("[A-Z]")
 
 def _spelled(holder: Any, key: str) -> str:
     """A key as an object spells it: some dialects take both ``camelCase`` and ``snake_case``."""
-    if type(holder) is not dict or key in holder:
+    if type(holder) is not dict or key in holder or not holder:
         return key
-    snake = _CAPITAL.sub(lambda found: f"_{found[0].lower()}", key)
+    snake = _snake(key)
     return snake if snake in holder else key
+
+
+@lru_cache(maxsize=256)
+def _snake(key: str) -> str:
+    return _CAPITAL.sub(lambda found: f"_{found[0].lower()}", key)
 
 
 def _holder(value: Any, path: str) -> tuple[Object | None, str, str]:
