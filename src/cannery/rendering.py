@@ -65,7 +65,7 @@ def write_request(
         enforce("warn" if policy == "strict" else policy, source, name, losses)
         raise EmptyConversationError(name)
     asked = target.service.headers.asked
-    if asked:
+    if asked and not asked.keys().isdisjoint(written):
         writing.report.headers = dict(pair for field, pair in asked.items() if field in written)
     encoded = writing.joined(encode(written)) if writing.kept else encode(written)
     return render(encoded, request, name, policy, writing.report, places)

@@ -58,11 +58,16 @@ Fit = Write
 
 
 class Form(Struct, frozen=True):
-    """How a value is spelled: values of ``types`` are taken as they are, others are read."""
+    """How a value is spelled: values of ``types`` are taken as they are, others are read.
+
+    Values of ``older`` types are taken under a key that is an older name of the setting, if its usual key is not there;
+    a word of the form says so.
+    """
 
     types: tuple[type, ...] = ()
     read: Callable[[Any, Reading], Said] | None = None
     write: Write | None = None
+    older: tuple[type, ...] = ()
 
 
 class Setting(Struct, frozen=True):
@@ -83,7 +88,7 @@ class Setting(Struct, frozen=True):
 # --- reading -----------------------------------------------------------------------------------
 
 
-_Plain = tuple[str, tuple[type, ...], "dict[str, _Plain] | None"]
+_Plain = tuple[str, tuple[type, ...], "dict[str, _Plain] | str | None"]
 
 
 class _Row(Struct):
@@ -101,6 +106,8 @@ class _Row(Struct):
     names: tuple[str, ...] = ()
     noted: tuple[tuple[str, frozenset[str]], ...] = ()
     is_later: bool = False
+    # For an older name: the key that is usual now, and the types of values that are taken as they are.
+    older: tuple[str, tuple[type, ...]] | None = None
     # Whether it has one spelling and stands nowhere else.
     is_usual: bool = False
 
@@ -111,7 +118,7 @@ class _Level(Struct):
     respell: Callable[[str], str]
     rows: dict[str, _Row] = {}
     # By usual keys: the names of settings, the types of values of which nothing else is to be known, and for an object
-    # that has settings the same of its fields.
+    # that has settings the same of its fields; by older keys: the usual ones.
     plain: dict[str, _Plain] = {}
     # The usual spellings of keys by the other ones.
     usual: dict[str, str] = {}
@@ -127,12 +134,23 @@ class _Level(Struct):
             self.plain[row.key] = ("", (dict,), row.within.plain)
         elif row.types and not row.is_later:
             self.plain[row.key] = (row.name, row.types, None)
+        elif row.older is not None:
+            usual, types = row.older
+            self.plain[row.key] = (row.name, types, usual)
 
     def held(self, key: str) -> _Level:
         """The level of an object within this one."""
         if key not in self.rows:
             self.add(_Row(key, within=_Level(self.respell)))
         return self.rows[key].within  # type: ignore[return-value]
+
+    def understands(self, fields: Object) -> bool:
+        """Whether there may be a setting among fields: not if all objects that could have some are empty."""
+        rows, usual = self.rows, self.usual
+        return any(
+            fields[key] or rows[key].within is None or usual.get(key) in fields
+            for key in fields.keys() & rows.keys()
+        )
 
     def name(self, steps: tuple[str, ...], names: tuple[str, ...]) -> None:
         """Name an object that has settings, by its path from here, if there is one."""
@@ -395,6 +413,13 @@ class SettingTable:
                 left[key] = value
             elif row[2] is None:
                 found[row[0]] = value
+            elif type(row[2]) is str:
+                if row[2] in body:
+                    left[key] = value
+                else:
+                    found[row[0]] = value
+                    places.settings[row[0]] = (key,)
+                    form = (*form, key)
             elif not _takes_all(value, row[2], found):
                 left[key] = value
         residue = None
@@ -420,7 +445,7 @@ class SettingTable:
     ) -> Residue | None:
         """Take the settings that are left to be looked at closely; the rest is the residue."""
         patch: Object | None = {"s": left} if left else None
-        if self._assumed or not self._level.rows.keys().isdisjoint(left):
+        if self._assumed or (left and self._level.understands(left)):
             reading = Reading(left, found, places, [*form], tools)
             reading.read(self._level)
             if self._assumed:
@@ -550,6 +575,7 @@ def _compiled(
     """The levels of a table, by the steps of its paths."""
     top = _Level(respell)
     named: dict[str, set[str]] = {}
+    usual = {row.name: row.path for row in reversed(rows)}
     for setting in filter(_is_read, rows):
         *holders, key = steps[setting.path]
         level = top
@@ -561,6 +587,8 @@ def _compiled(
             (name, frozenset(named[name] - {setting.name})) for name in names if name in named
         )
         row.is_later = bool(row.noted)
+        if setting.form.older:
+            row.older = (usual[setting.name], setting.form.older)
         for name in names:
             named.setdefault(name, set()).add(setting.name)
         level.add(row)

@@ -92,10 +92,20 @@ class MessageWriter(TurnWriter):
         """The system field, or absent."""
         if not pieces:
             return absent
+        head: Any = pieces[0].canister
+        held = head.held
+        if (
+            head.rank != "developer"
+            and type(held) is str
+            and held
+            and not held.isspace()
+            and says_only_text(pieces, NAME, self.report)
+        ):
+            return held
         blocks = self.blocks(pieces, "system")
         if not blocks:
             return absent
-        residue = own_residue(pieces[0].canister, NAME)
+        residue = own_residue(head, NAME)
         return _content(blocks, None if residue is None else residue.form)
 
     def message(self, turn: list[Piece], role: str) -> Object | None:

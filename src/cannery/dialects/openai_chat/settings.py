@@ -53,14 +53,12 @@ MODELLED_ANSWER = frozenset(
 )
 
 
-def _read_older_limit(value: Any, reading: Reading) -> Said:
+def _read_both_limits(value: Any, reading: Reading) -> Said:
+    """The older limit beside one under the newer name that says nothing."""
     if type(value) is not int:
         return NOT_READ
-    if "max_completion_tokens" in reading.left:
-        reading.written["max_completion_tokens"] = value
-        return value, Spelled()
-    reading.form.append(_LIMIT)
-    return value, None
+    reading.written["max_completion_tokens"] = value
+    return value, Spelled()
 
 
 def _write_limit(value: int, to: Writing) -> Any:
@@ -117,7 +115,7 @@ TABLE = SettingTable(
         Setting("tool_choice", "tool_choice", _CHOICE, among(tool_names)),
         Setting("tool_choice", _CALL, Form(read=_read_older_choice)),
         Setting("max_tokens", "max_completion_tokens", Form((int,), write=_write_limit)),
-        Setting("max_tokens", _LIMIT, Form(read=_read_older_limit)),
+        Setting("max_tokens", _LIMIT, Form(read=_read_both_limits, older=(int,))),
         Setting("temperature", "temperature", NUMBER),
         Setting("top_p", "top_p", NUMBER),
         Setting("stop", "stop", STOP, _FOUR),
