@@ -191,7 +191,7 @@ def report_settings(
             if is_object and place in modelled_in:
                 waiting += _inner(path, held)
             else:
-                report_field(path, held, report, "", is_marked=False, is_setting=is_request)
+                _report_field(path, held, report, is_setting=is_request)
         else:
             if unread is None:
                 unread = _unread(value, paths)
@@ -278,19 +278,11 @@ def _says_something(held: Any) -> bool:
     return held is not None and held not in ("", [])
 
 
-def report_field(
-    path: str,
-    held: Any,
-    report: Report,
-    place: Place,
-    *,
-    is_marked: bool = True,
-    is_setting: bool = False,
-) -> None:
-    """Name one field that the target will not see, if it holds anything."""
-    lost = lost_field(path, held, is_marked=is_marked, is_setting=is_setting)
+def _report_field(path: str, held: Any, report: Report, *, is_setting: bool) -> None:
+    """Name one field of a body that the target will not see, if it holds anything."""
+    lost = lost_field(path, held, is_setting=is_setting)
     if lost is not None:
-        report.lose(lost[0], place, lost[1], path)
+        report.lose(lost[0], "", lost[1], path)
 
 
 def lost_field(

@@ -352,6 +352,8 @@ def _ordered(notes: list[Any]) -> list[Any]:
     if len(notes) < 2:
         return notes
     of_messages = [note for note in notes if type(note[1]) is int]
+    if not of_messages:
+        return notes
     of_messages.sort(key=_place)
     if len(of_messages) == len(notes):
         return of_messages
@@ -375,6 +377,9 @@ def real_losses(losses: Iterable[Loss]) -> tuple[Loss, ...]:
 
 
 def _path(place: int | str, within: str, locate: Locate) -> str:
+    if place == "":
+        # A field of the body.
+        return within.removeprefix(".") or "$"
     if within[:2] == _WHOLE:
         return within.removeprefix(_WHOLE)
     if within[:1] == ENVELOPE:
