@@ -49,10 +49,12 @@ class Places(Struct):
 
 def path_text(path: Path) -> str:
     """A path as text: ``messages[0].content``."""
-    text = ""
-    for step in path:
+    if not path:
+        return ""
+    text = f"{path[0]}"
+    for step in path[1:]:
         text += f"[{step}]" if type(step) is int else f".{step}"
-    return text[1:]
+    return text
 
 
 def _message_of(path: Path) -> Path:

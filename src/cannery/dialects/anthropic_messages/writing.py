@@ -267,8 +267,9 @@ class MessageWriter(TurnWriter):
 
     def is_own(self, origin: Origin) -> bool:
         """Whether a thought goes back to the models that made it."""
-        is_family = self.for_answer or is_same_family(origin.model, self.model)
-        return origin.dialect == NAME and is_family
+        if origin.dialect != NAME:
+            return False
+        return self.for_answer or is_same_family(origin.model, self.model)
 
     def _text(self, content: TextualContentClass, place: Place) -> list[Any]:
         blocks = self.said(content.text, place)

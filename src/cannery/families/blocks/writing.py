@@ -102,7 +102,7 @@ class TurnWriter(BlockWriter):
         is_free = self.is_same or role == "user"
         for piece in turn:
             found = self.piece_blocks(piece)
-            if not is_free:
+            if found and not is_free:
                 if type(piece.canister.held) is not str:
                     found = self._shown(found, piece, role)
                 if found:
