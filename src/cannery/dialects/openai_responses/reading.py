@@ -188,7 +188,8 @@ class ItemReader:
     def _item(self, item: Object, path: Path) -> None:
         kind = item.get("type")
         if kind is None and "role" in item:
-            kind = "message"
+            self.message(item, path)
+            return
         read = _ITEMS.get(kind) if type(kind) is str else None
         if read is None:
             self._other(item, kind, path)
@@ -240,6 +241,9 @@ class ItemReader:
         else:
             self._is_lone, self._reasoning_id = False, None
         content = item.pop("content", _MISSING)
+        if type(content) is str and not (item or mark or self._is_answer):
+            self._say(role, content, joined, None, path + ("content",))
+            return
         envelope = None
         if item:
             is_usual = len(item) == 1 and item.get("type") == "message"
