@@ -13,6 +13,7 @@ from orjson import Fragment
 
 from cannery.dialects.gemini_generate.forms import (
     NAME,
+    NO_SHAPES,
     both,
     camel,
     expect,
@@ -37,7 +38,7 @@ from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
 from cannery.wire.patches import restore
 from cannery.wire.places import Path, Places
-from cannery.wire.residues import nested, own_residue
+from cannery.wire.residues import nested
 from cannery.wire.schemas import of_object
 from cannery.wire.tools import as_function
 
@@ -178,11 +179,14 @@ def write_tools(request: Request, body: Object, report: Report) -> None:
     groups: list[Any] = []
     is_same = request.source == NAME
     for place, tool in distinct(request, NAME, report):
-        residue = own_residue(tool, NAME)
-        shapes, _ = read_form(residue)
-        if residue is None:
-            report_residue(tool, report, place)
-        if isinstance(tool.hosted, str):
+        residue, shapes = tool.residue, NO_SHAPES
+        if residue is not None:
+            if residue.dialect == NAME:
+                shapes, _ = read_form(residue)
+            else:
+                report_residue(tool, report, place)
+                residue = None
+        if type(tool.hosted) is str:
             _add_hosted(groups, decode_json(tool.hosted), is_joined="joined" in shapes)
             continue
         function = as_function(tool, report, place)

@@ -33,7 +33,7 @@ from cannery.wire.bodies import Object, decoded
 from cannery.wire.controls import distinct, drop_choice, is_possible, put, sent_names
 from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
-from cannery.wire.residues import keep_unusual, nested, own_residue, recall, setting
+from cannery.wire.residues import keep_unusual, nested, recall, setting
 from cannery.wire.schemas import lists_properties, object_schema
 from cannery.wire.settings import (
     FLAG,
@@ -99,10 +99,12 @@ def read_tool(item: Object) -> Tool:
 
 def _write_tools(request: Request, body: Object, report: Report) -> None:
     is_same = request.source == NAME
+    tools: list[Any] = []
     for place, tool in distinct(request, NAME, report):
-        residue = own_residue(tool, NAME)
-        if residue is None:
+        residue = tool.residue
+        if residue is not None and residue.dialect != NAME:
             report_residue(tool, report, place)
+            residue = None
         written = write_tool(tool)
         if residue is not None:
             written = recall(written, residue.part)
@@ -111,21 +113,24 @@ def _write_tools(request: Request, body: Object, report: Report) -> None:
             put(written, "format", legal_format(tool, report, place))
         elif tool.hosted is absent and request.source not in SIBLINGS:
             _make_legal(written, tool)
-        body.setdefault("tools", []).append(written)
+        tools.append(written)
+    if tools:
+        body["tools"] = tools
 
 
 def write_tool(tool: Tool) -> Any:
     """A tool in the usual form; ``strict`` is always said, since it defaults to true here only."""
-    if isinstance(tool.hosted, str):
+    if type(tool.hosted) is str:
         return Fragment(tool.hosted)
     written: Object = {"type": "custom" if tool.is_freeform else "function", "name": tool.name}
-    put(written, "description", tool.description)
+    if tool.description is not absent:
+        written["description"] = tool.description
     if tool.is_freeform:
         if isinstance(tool.grammar, str):
             written["format"] = Fragment(tool.grammar)
         return written
-    has_schema = isinstance(tool.schema, str)
-    written["parameters"] = Fragment(str(tool.schema)) if has_schema else NO_PARAMETERS
+    schema = tool.schema
+    written["parameters"] = Fragment(schema) if type(schema) is str else NO_PARAMETERS
     written["strict"] = False if tool.strict is absent else tool.strict
     return written
 
@@ -210,6 +215,8 @@ def _fit_choice(choice: ToolChoice, to: Writing) -> Any:
 
 
 def _write_choice(choice: ToolChoice, to: Writing) -> Any:
+    if choice.mode not in ("named", "allowed"):
+        return choice.mode
     hosted = _hosted_names(to.request.tools)
     freeform = {tool.name for tool in to.request.tools if tool.is_freeform}
     if choice.is_freeform:
@@ -219,7 +226,7 @@ def _write_choice(choice: ToolChoice, to: Writing) -> Any:
     if choice.mode == "allowed" or is_listed:
         mode = "required" if choice.must_call or choice.mode == "named" else "auto"
         return {"type": "allowed_tools", "mode": mode, "tools": named}
-    return named[0] if choice.mode == "named" else choice.mode
+    return named[0]
 
 
 def _named(name: str, freeform: set[str], hosted: set[str]) -> Object:
