@@ -106,8 +106,8 @@ class _Row(Struct):
     names: tuple[str, ...] = ()
     noted: tuple[tuple[str, frozenset[str]], ...] = ()
     is_later: bool = False
-    # For an older name: the key that is usual now, and the types of values that are taken as they are.
-    older: tuple[str, tuple[type, ...]] | None = None
+    # For an older name: what is to be known of it where values are taken as they are.
+    older: _Plain | None = None
     # Whether it has one spelling and stands nowhere else.
     is_usual: bool = False
 
@@ -135,8 +135,7 @@ class _Level(Struct):
         elif row.types and not row.is_later:
             self.plain[row.key] = (row.name, row.types, None)
         elif row.older is not None:
-            usual, types = row.older
-            self.plain[row.key] = (row.name, types, usual)
+            self.plain[row.key] = row.older
 
     def held(self, key: str) -> _Level:
         """The level of an object within this one."""
@@ -146,10 +145,9 @@ class _Level(Struct):
 
     def understands(self, fields: Object) -> bool:
         """Whether there may be a setting among fields: not if all objects that could have some are empty."""
-        rows, usual = self.rows, self.usual
         return any(
-            fields[key] or rows[key].within is None or usual.get(key) in fields
-            for key in fields.keys() & rows.keys()
+            fields[key] or self.rows[key].within is None or self.usual.get(key) in fields
+            for key in fields.keys() & self.rows.keys()
         )
 
     def name(self, steps: tuple[str, ...], names: tuple[str, ...]) -> None:
@@ -588,7 +586,7 @@ def _compiled(
         )
         row.is_later = bool(row.noted)
         if setting.form.older:
-            row.older = (usual[setting.name], setting.form.older)
+            row.older = (setting.name, setting.form.older, usual[setting.name])
         for name in names:
             named.setdefault(name, set()).add(setting.name)
         level.add(row)

@@ -188,8 +188,7 @@ class ItemReader:
     def _item(self, item: Object, path: Path) -> None:
         kind = item.get("type")
         if kind is None and "role" in item:
-            self.message(item, path)
-            return
+            kind = "message"
         read = _ITEMS.get(kind) if type(kind) is str else None
         if read is None:
             self._other(item, kind, path)
@@ -410,8 +409,7 @@ class ItemReader:
             self._other(item, item["type"], path)
             return
         joined = self._follow(is_lone=True)
-        for key in ("type", "result"):
-            del item[key]
+        del item["type"], item["result"]
         if item["status"] == "completed":
             del item["status"]
         dropped = [] if "output_format" in item else ["output_format"]
