@@ -411,7 +411,7 @@ class SettingTable:
                 left[key] = value
             elif row[2] is None:
                 found[row[0]] = value
-            elif type(row[2]) is str:
+            elif isinstance(row[2], str):
                 if row[2] in body:
                     left[key] = value
                 else:
