@@ -31,6 +31,11 @@ def _no_database_is_left():
         yield
 
 
+def pytest_sessionfinish():
+    """Stop servers while there is time: a worker that ends slowly is killed, and they would outlive it."""
+    servers.remove_all()
+
+
 def pytest_terminal_summary(terminalreporter):
     """How many items of the corpus keep each promise, over all processes."""
     kept, judged = Counter(), Counter()

@@ -27,6 +27,7 @@ _QUICK = ("fsync=off", "full_page_writes=off", "max_wal_size=128MB", "min_wal_si
 _numbers = itertools.count()
 # Servers and their databases, in the order in which they were made.
 _made = []
+_running = []
 
 
 class UnavailableError(Exception):
@@ -279,8 +280,15 @@ def _start(kind):
         server = kind()
     except UnavailableError as error:
         return error
-    atexit.register(server.remove)
+    _running.append(server)
     return server
+
+
+@atexit.register
+def remove_all():
+    """Stop the servers of this process; they are not started again."""
+    while _running:
+        _running.pop().remove()
 
 
 def _place():
