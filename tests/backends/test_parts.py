@@ -2,11 +2,12 @@
 
 import contextlib
 import random
+import sqlite3
 
 import pytest
 
 from cannery.backends.postgresql import catalogue as postgresql
-from cannery.backends.sqlite import catalogue as sqlite
+from cannery.backends.sqlite import catalogue as sqlite_catalogue
 from cannery.backends.sqlite import contents as sqlite_contents
 from cannery.errors import ConversationNotFoundError
 from cannery.messages import assistant, invocation, result, user
@@ -18,7 +19,7 @@ PART = 7
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def location(request, tmp_path, monkeypatch):
-    monkeypatch.setattr(sqlite, "PART", PART)
+    monkeypatch.setattr(sqlite_catalogue, "PART", PART)
     monkeypatch.setattr("cannery.backends.sqlite.collection.PART", PART)
     monkeypatch.setattr(postgresql, "_PART", PART)
     return new_database() if request.param == "postgresql" else f"sqlite:{tmp_path / 's.db'}"
@@ -54,7 +55,7 @@ def deriving_of(store):
     """What derives a part, and the conversations that there are."""
     backend = store.backend
     if hasattr(backend, "_database"):
-        deriving = sqlite._Deriving(backend, backend._describe)
+        deriving = sqlite_catalogue._Deriving(backend, backend._describe)
 
         def part(number):
             with backend._database.writing() as connection:
@@ -169,3 +170,20 @@ def test_content_in_many_pieces_is_out_of_reach_before_its_first_piece_goes(tmp_
         assert store.verify().is_sound
         with store.backend._database.reading() as connection:
             assert connection.execute("SELECT count(*) FROM contents").fetchone() == (1,)
+
+
+def test_a_file_of_an_earlier_program_gets_the_index_that_parts_need(tmp_path):
+    path = tmp_path / "s.db"
+    history = [user("a"), invocation("call-0", "look", "{}"), result("call-0", "found")]
+    with open_store(f"sqlite:{path}") as store:
+        store.create(canisters=history)
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("DROP INDEX calls_at")
+        connection.execute("CREATE INDEX calls_of ON calls (number)")
+        connection.commit()
+    with open_store(f"sqlite:{path}") as store:
+        with store.backend._database.reading() as connection:
+            query = "SELECT name FROM sqlite_master WHERE name IN ('calls_of', 'calls_at')"
+            assert connection.execute(query).fetchall() == [("calls_at",)]
+        store.rebuild_index()
+        assert store.file(list(history)).added == 0
