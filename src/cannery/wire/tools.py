@@ -70,9 +70,7 @@ def take_facts(
 
 
 def as_function(tool: Tool, report: Report, place: str) -> Tool:
-    """A tool as a function: free text is its only argument, and a grammar is lost."""
-    if not tool.is_freeform:
-        return tool
+    """A tool with free text as a function: the text is its only argument, and a grammar is lost."""
     report.lose("FREEFORM_WRAPPED", place)
     report.freeform.add(tool.name)
     report_grammar(tool, report, place)
@@ -113,5 +111,6 @@ def written_tools(
         else:
             if unstrict and not is_same and tool.strict is True:
                 report.lose("FIELD_DROPPED", place, unstrict, field_of(tool, report, "strict"))
-            written = write(as_function(tool, report, place), is_same)
+            function = as_function(tool, report, place) if tool.is_freeform else tool
+            written = write(function, is_same)
         yield tool, residue, written if residue is None else recall(written, residue.part)

@@ -189,7 +189,7 @@ def write_tools(request: Request, body: Object, report: Report) -> None:
         if type(tool.hosted) is str:
             _add_hosted(groups, decode_json(tool.hosted), is_joined="joined" in shapes)
             continue
-        function = as_function(tool, report, place)
+        function = as_function(tool, report, place) if tool.is_freeform else tool
         if not is_same and tool.strict is True:
             report.lose("FIELD_DROPPED", place, UNSTRICT, field_of(tool, report, "strict"))
         declaration = _write_declaration(function, shapes, is_same=is_same)

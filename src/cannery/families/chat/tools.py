@@ -48,12 +48,15 @@ def _tool(dialect: str, item: _Item) -> Tool:
         return _hosted(item)
     is_typed = item.pop("type", None)
     del item[kind], function["name"]
-    made, patch = (_custom if kind == "custom" else _named)(name, function)
+    if kind == "custom":
+        facts, patch = _custom(function)
+    else:
+        facts, patch = take_facts(function), {"s": decoded(function)} if function else None
     if is_typed and patch is None and not item:
-        return new_tool(*made)  # type: ignore[no-any-return]
+        return new_tool(name, *facts)  # type: ignore[no-any-return]
     part = nested(_plain(item), {kind: patch}, () if is_typed else ("type",))
     residue = None if part is None else Residue(dialect, write_json(part))
-    return new_tool(*made, residue=residue)  # type: ignore[no-any-return]
+    return new_tool(name, *facts, residue=residue)  # type: ignore[no-any-return]
 
 
 def _function(dialect: str, item: _Item) -> Tool:
@@ -79,14 +82,8 @@ def _hosted(item: _Item) -> Tool:
     return new_tool(name=tag if type(tag) is str else "unknown", hosted=write_json(value))  # type: ignore[no-any-return]
 
 
-def _named(name: str, function: Fields) -> tuple[tuple[Any, ...], Object | None]:
-    """The fields of a function tool, and the patch of what is left."""
-    facts = take_facts(function)
-    return (name, *facts), {"s": decoded(function)} if function else None
-
-
-def _custom(name: str, custom: Fields) -> tuple[tuple[Any, ...], Object | None]:
-    """The same for a custom tool, whose format may be a grammar."""
+def _custom(custom: Fields) -> tuple[tuple[Any, ...], Object | None]:
+    """The facts of a custom tool, whose format may be a grammar, and the patch of what is left."""
     left = decoded(custom)
     description, grammar = left.get("description", absent), left.get("format")
     if type(description) is str:
@@ -99,7 +96,7 @@ def _custom(name: str, custom: Fields) -> tuple[tuple[Any, ...], Object | None]:
         form, patch = _read_grammar(grammar)
         if patch is not _SPELLED:
             del left["format"]
-    return (name, description, absent, absent, True, form), nested(left, {"format": patch or None})
+    return (description, absent, absent, True, form), nested(left, {"format": patch or None})
 
 
 # The patch of a format that is kept to the letter, since it is not spelled in the usual way.
