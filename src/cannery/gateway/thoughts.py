@@ -17,8 +17,8 @@ from cannery.storage.history import MODEL_ROLES
 from cannery.wire.places import Places
 
 _MOST = 20_000
-_MOST_BYTES = 32 << 20
-_OVERHEAD = 200
+_MOST_BYTES = 8 << 20
+_OVERHEAD = 600
 
 
 class Lost(NamedTuple):
