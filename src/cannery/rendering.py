@@ -17,7 +17,12 @@ from cannery.errors import EmptyConversationError
 from cannery.hosting import Offer, offered
 from cannery.hosting import said as in_words
 from cannery.messages.absence import absent
-from cannery.messages.canisters import AnyCanister, SupervisorCanisterClass, hold
+from cannery.messages.canisters import (
+    AnyCanister,
+    AssistantCanisterClass,
+    SupervisorCanisterClass,
+    hold,
+)
 from cannery.messages.content import OpaqueContentClass, TextualContentClass, new_text
 from cannery.messages.conversation import Conversation
 from cannery.messages.requests import Request, Response
@@ -133,12 +138,10 @@ class Writing(Struct):
             if request.residue is not None:
                 taken = frozenset() if offer is None else frozenset(offer.settings)
                 report_lost_settings(request, report, target, taken)
-            if (
-                facts & OPAQUE
-                and source is not None
-                and _report_references(pieces, find_dialect(source).references, report)
-            ):
-                self.facts &= ~SAID
+            if facts & OPAQUE and source is not None:
+                _report_references(pieces, find_dialect(source).references, report)
+                if not _says(pieces, target.name):
+                    self.facts &= ~SAID
             if target.names_model and not request.model:
                 report.lose("MODEL_UNKNOWN", None)
                 request = msgspec.structs.replace(request, model=UNKNOWN_MODEL)
@@ -257,16 +260,26 @@ def _lowered(pieces: list[Piece], report: Report) -> list[Piece]:
     return lowered
 
 
-def _report_references(pieces: list[Piece], references: Mapping[str, str], report: Report) -> bool:
-    """Report blocks that refer to messages which only their provider keeps; tell whether there is nothing else."""
-    is_all = bool(references)
+def _report_references(pieces: list[Piece], references: Mapping[str, str], report: Report) -> None:
+    """Report blocks that refer to messages which only their provider keeps."""
     for piece in pieces if references else ():
         held = piece.canister.held
         if type(held) is OpaqueContentClass and held.tag in references:
             report.lose(references[held.tag], piece.place)
-        elif held is not absent and not piece.is_synthetic:
-            is_all = False
-    return is_all
+
+
+def _says(pieces: list[Piece], name: str) -> bool:
+    """Whether there is anything but blocks of the model that only another dialect understands."""
+    return any(
+        piece.canister.held is not absent
+        and not piece.is_synthetic
+        and not (
+            type(piece.canister.held) is OpaqueContentClass
+            and piece.canister.held.dialect not in (name, "")
+            and type(piece.canister) is AssistantCanisterClass
+        )
+        for piece in pieces
+    )
 
 
 def at_hand(canister: AnyCanister) -> AnyCanister:

@@ -208,3 +208,21 @@ def test_no_secret_is_told(secret: str, target: str, way: str, case: int):
         body, source=source, target=target, model=MODELS[target], hosted=way, policy="allow"
     )
     assert secret not in repr((rendered.losses, rendered.repairs, rendered.headers))
+
+
+TARGETS = [name for name in MODELS if name != RESPONSES]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("way", ["native", "text"])
+def test_the_tools_that_a_server_listed_in_an_answer_are_a_note_or_text(target: str, way: str):
+    listing = {**LISTING, "tools": [{"name": "ask"}, {"name": "tell"}]}
+    text = {"type": "output_text", "text": "So.", "annotations": []}
+    said = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed"}
+    answer = {"id": "resp_1", "object": "response", "status": "completed", "model": "gpt-5"}
+    body = json.dumps(answer | {"output": [listing, {**said, "content": [text]}]}).encode()
+    rendered = cannery.translate(body, source=RESPONSES, target=target, kind="response", hosted=way)
+    told = {(loss.code, loss.path) for loss in rendered.losses if loss.path.startswith("output")}
+    code = "HOSTED_TO_TEXT" if way == "text" else "HOSTED_IMPLIED"
+    assert told == {(code, "output[0]")}
+    assert (b"[tools of wiki: ask, tell]" in rendered.body) is (way == "text")

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from cannery.hosting.blocks import outcome_in, told_beside, told_by, with_outcome
-from cannery.hosting.uses import Identifiers, client_name, hosted_text, in_words_of
+from cannery.hosting.uses import Identifiers, client_name, hosted_text, in_words_of, text_block
 from cannery.messages.content import new_opaque
 from cannery.messages.events import Delta, Event, Finish, PartEnd, PartStart
 from cannery.messages.hosted import HostedUse
@@ -21,7 +21,7 @@ from cannery.messages.requests import FinishReason
 from cannery.messages.residue import Residue
 from cannery.wire.answers import call_stem
 from cannery.wire.contract import Dialect, StreamOptions
-from cannery.wire.hosted import ClientCall
+from cannery.wire.hosted import ClientCall, Implied
 
 _FIRST = 1 << 40
 
@@ -58,6 +58,8 @@ class StreamedUses:
         if outcome is not None:
             use = self._waiting.pop(outcome.identifier, None)
             return None if use is None else self._said(with_outcome(use, outcome))
+        if isinstance(told, Implied) and told.text:
+            return [*self._whole(text_block(told.text))] if self._way == "text" else ()
         if isinstance(told, HostedUse):
             self._kinds.add(told.kind)
         if not isinstance(told, HostedUse) or not self._is_sayable(told):

@@ -231,11 +231,21 @@ class _Saying:
             case MoreTools() if not self._is_answer:
                 self._report.lose("TOOLS_MOVED", piece.place)
                 return [] if told.result is None else [_result(told.result, canister)]
-            case Implied() if told.kind in self._offer.kinds:
-                self._code = "HOSTED_IMPLIED"
-                return []
-            case MoreTools() | Outcome() | Implied():
+            case Implied():
+                return self._implied(told, canister)
+            case MoreTools() | Outcome():
                 return None
+
+    def _implied(self, told: Implied, canister: AnyCanister) -> list[AnyCanister] | None:
+        """What becomes of something that a server does by itself, which is nothing to a client."""
+        is_done = told.kind in self._offer.kinds
+        if self._way == "text" and told.text and not is_done:
+            self._code = "HOSTED_TO_TEXT"
+            return [new_assistant(text_block(told.text), canister.timestamp, canister.joined)]
+        if not is_done and not (self._is_answer and told.text):
+            return None
+        self._code = "HOSTED_IMPLIED"
+        return []
 
     def _renamed(self, piece: Piece) -> Piece:
         """A call of a function of a group under the name that stands for both."""
@@ -321,7 +331,12 @@ def in_words_of(target: Dialect, use: HostedUse, *, is_answer: bool) -> Written 
 
 def hosted_text(use: HostedUse) -> Any:
     """A use as a block that every dialect says as text."""
-    return new_opaque("", HOSTED_TEXT, write_json({"content": readable(use)}))
+    return text_block(readable(use))
+
+
+def text_block(text: str) -> Any:
+    """Words as a block that every dialect says as text."""
+    return new_opaque("", HOSTED_TEXT, write_json({"content": text}))
 
 
 def called(told: ClientCall, canister: AnyCanister, offer: Offer) -> AnyCanister:

@@ -28,6 +28,7 @@ from cannery.wire.losses import Report
 from cannery.wire.parting import parted_texts
 from cannery.wire.places import Places
 from cannery.wire.residues import nested, own_residue, recall, take_usual
+from cannery.wire.turns import changed
 
 
 class Fact(Struct, frozen=True):
@@ -179,6 +180,22 @@ def call_stem(answer: Any) -> str:
     return f"call_{hashlib.sha256(answer.encode('utf-8', 'replace')).hexdigest()[:8]}_"
 
 
+class CallIds:
+    """The ids of an answer's calls, each once: clients pair results with calls by them."""
+
+    def __init__(self) -> None:
+        self._given: set[str] = set()
+
+    def distinct(self, identifier: str) -> str:
+        """An id, or one like it where a call before has the same."""
+        found, number = identifier, 1
+        while found in self._given:
+            number += 1
+            found = f"{identifier}_{number}"
+        self._given.add(found)
+        return found
+
+
 def refuse_error(dialect: str, body: dict[str, Any], key: str) -> None:
     """Refuse a body that tells of an error where an answer has to have a field."""
     if key not in body and type(body.get("error")) is dict:
@@ -213,15 +230,24 @@ def read_nested_error(
 
 
 def answer_pieces(response: Response, dialect: str, report: Report) -> list[Piece]:
-    """The pieces of an answer; results of hosted tools are dropped for another dialect."""
+    """The pieces of an answer; for another dialect results of hosted tools are dropped, and ids of calls differ."""
     places = report.answer_places or range(len(response.canisters))
     pieces = [*map(Piece, response.canisters, places)]
     if response.source == dialect:
         return pieces
     kept = []
+    ids = CallIds()
     for piece in pieces:
-        if isinstance(piece.canister, ResultCanisterClass):
+        canister = piece.canister
+        if isinstance(canister, ResultCanisterClass):
             report.lose("RESULT_DROPPED", piece.place, "an answer of the target holds no results")
-        else:
-            kept.append(piece)
+            continue
+        if type(canister) is InvocationCanisterClass and canister.identifier:
+            given = ids.distinct(canister.identifier)
+            if given != canister.identifier:
+                detail = f"call id {canister.identifier!r} became {given!r}: another call has it"
+                report.repair("call_ids", piece.place, detail)
+                kept.append(Piece(changed(canister, identifier=given), piece.place))
+                continue
+        kept.append(piece)
     return parted_texts(kept, dialect, report, is_answer=True)

@@ -317,10 +317,14 @@ class Outcome(Struct, frozen=True, gc=False):
 
 
 class Implied(Struct, frozen=True, gc=False):
-    """What needs no words where a server does it by itself; ``identifier`` is that of a call that was consented to."""
+    """What needs no words where a server does it by itself; ``identifier`` is that of a call that was consented to.
+
+    ``text`` says it in words, "" where there is nothing to say.
+    """
 
     kind: str
     identifier: str = ""
+    text: str = ""
 
 
 Told = HostedUse | Outcome | ClientCall | ClientResult | MoreTools | Implied

@@ -11,6 +11,8 @@ from abc import ABC, abstractmethod
 from collections import deque
 from typing import Any, Generic, TypeVar
 
+from msgspec.structs import replace
+
 from cannery.messages.absence import absent
 from cannery.messages.content import (
     DataContentClass,
@@ -30,6 +32,7 @@ from cannery.messages.events import (
 )
 from cannery.messages.json_text import decode_json
 from cannery.messages.residue import Residue
+from cannery.wire.answers import CallIds
 from cannery.wire.bodies import Object
 from cannery.wire.contract import StreamOptions
 from cannery.wire.residues import own_residue, recall
@@ -97,6 +100,7 @@ class EventWriter(ABC, Generic[P]):
         self._parts: dict[int, P] = {}
         self._lanes: dict[str, deque[P]] = {}
         self._thoughts = Thoughts()
+        self._call_ids = CallIds()
         self._blank = ""
         self._has_calls = self._is_refused = False
         self._is_begun = self._is_over = False
@@ -190,6 +194,10 @@ class EventWriter(ABC, Generic[P]):
         return self.begin()
 
     def _part_start(self, event: PartStart) -> bytes:
+        if event.kind == "invocation" and event.identifier and not self._is_same:
+            given = self._call_ids.distinct(event.identifier)
+            if given != event.identifier:
+                event = replace(event, identifier=given)
         begun = self._begin(event)
         self._has_calls = self._has_calls or event.kind == "invocation"
         self._is_refused = self._is_refused or event.kind == "refusal"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 
+from cannery.messages.absence import absent
 from cannery.messages.canisters import (
     AnyCanister,
     AssistantCanisterClass,
@@ -15,6 +17,12 @@ from cannery.messages.canisters import (
     SupervisorCanisterClass,
     UserCanisterClass,
     text_of,
+)
+from cannery.messages.content import (
+    OpaqueContentClass,
+    PartsContentClass,
+    ReasoningContentClass,
+    TextualContentClass,
 )
 from cannery.wire.contract import Piece
 
@@ -28,6 +36,7 @@ SIDES: dict[type, str] = {
     InvocationCanisterClass: MODEL,
     SupervisorCanisterClass: SUPERVISOR,
 }
+_UNSAID = {"role": "assistant", "content": ""}
 
 
 def side(piece: Piece) -> str:
@@ -54,6 +63,39 @@ def turns(pieces: list[Piece]) -> list[list[Piece]]:
             groups.append([piece])
             speaker = whose
     return groups
+
+
+def omitted(held: Any) -> str:
+    """The text in the place of a content that could not be said; "" where nothing stands for it."""
+    if isinstance(held, PartsContentClass):
+        return next(filter(None, map(omitted, held.parts)), "")
+    if held is absent or isinstance(held, (str, TextualContentClass, ReasoningContentClass)):
+        # A turn without words is nothing to tell of, and a model need not think.
+        return ""
+    return f"[{'block' if isinstance(held, OpaqueContentClass) else held.kind} omitted]"
+
+
+def omission(turn: Iterable[Piece]) -> str:
+    """The text in the place of a turn of which nothing could be said; "" where the turn is left out.
+
+    A question stays a question, and a picture of the model's was seen. No other words are put into its mouth.
+    """
+    for piece in turn:
+        canister = piece.canister
+        is_block = type(canister.held) is OpaqueContentClass and SIDES[type(canister)] is MODEL
+        if type(canister) is not InvocationCanisterClass and not is_block:
+            text = omitted(canister.held)
+            if text:
+                return text
+    return ""
+
+
+def is_unsaid(message: Mapping[str, Any], turn: Iterable[Piece]) -> bool:
+    """Whether nothing of a turn of the model could be said in a message; one with an empty text says that."""
+    return message == _UNSAID and not any(
+        piece.canister.held is absent or isinstance(piece.canister.held, (str, TextualContentClass))
+        for piece in turn
+    )
 
 
 def is_prefill(piece: Piece) -> bool:

@@ -51,7 +51,7 @@ from cannery.wire.citations import report_approximated
 from cannery.wire.contract import Piece
 from cannery.wire.losses import Place, Report
 from cannery.wire.residues import own_residue, recall
-from cannery.wire.turns import SIDES
+from cannery.wire.turns import SIDES, omission
 
 # No function is called nothing here.
 _NAMELESS = "unknown_function"
@@ -115,8 +115,23 @@ class MessageWriter(GoogleWriter):
         if system:
             self._system(system, body)
         # An empty object is a content that came without anything.
-        body["contents"] = [content for content in contents if content is not None]
+        body["contents"] = self._closed(contents)
         return body
+
+    def _closed(self, contents: list[Object | None]) -> list[Object]:
+        """The contents without turns of which nothing could be said; what stood around one becomes one turn."""
+        kept: list[Object] = []
+        is_gap = False
+        for content in contents:
+            if content is None:
+                is_gap = not self.is_same and "alternation" not in self.report.off
+            elif is_gap and kept and kept[-1].get("role") == content.get("role"):
+                kept[-1] = {**kept[-1], "parts": [*kept[-1]["parts"], *content["parts"]]}
+                self.report.repair("alternation", None)
+            else:
+                kept.append(content)
+                is_gap = False
+        return kept
 
     def _is_displaced(self, canister: AnyCanister, *, has_lead: bool) -> bool:
         """Whether a supervisor was the system instruction here, and something was put before it."""
@@ -192,10 +207,8 @@ class MessageWriter(GoogleWriter):
 
     def _unsaid(self, turn: list[Piece]) -> list[Object]:
         """A text in the place of what could not be said; what an answer does not say is not put into its mouth."""
-        is_answer = self._cite is not None
-        if is_answer or all(piece.canister.held is absent for piece in turn):
-            return []
-        return [{"text": _omission(turn)}]
+        text = "" if self._cite is not None else omission(turn)
+        return [{"text": text}] if text else []
 
     def _sign(self, turn: list[Piece], parts: list[Object]) -> None:
         """Sign the first call of a turn if it has no signature; only the first stand-in is reported."""
@@ -397,12 +410,3 @@ class MessageWriter(GoogleWriter):
 
 def _is_single(shape: str, shapes: frozenset[str], parts: list[Object]) -> bool:
     return shape in shapes and len(parts) == 1
-
-
-def _omission(turn: list[Piece]) -> str:
-    kinds = [
-        "text" if isinstance(held, str) else held.kind
-        for piece in turn
-        if (held := piece.canister.held) is not absent
-    ]
-    return f"[{kinds[0]} omitted]"

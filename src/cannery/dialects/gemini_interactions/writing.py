@@ -41,7 +41,7 @@ from cannery.wire.media import (
     is_text_file,
 )
 from cannery.wire.residues import form_words, own_residue, recall, recall_settings
-from cannery.wire.turns import MODEL, USER, is_prefill, side
+from cannery.wire.turns import MODEL, USER, is_prefill, omitted, side
 
 _NO_WORDS: frozenset[str] = frozenset()
 _EMPTY = frozenset({"empty", "null", "absent"})
@@ -180,7 +180,7 @@ class StepWriter(GoogleWriter):
         if entry.contents is None or entry.contents or entry.words & _EMPTY:
             return True
         if entry.omitted and entry.value.get("type") == "user_input":
-            entry.contents.append(self.text_block(f"[{entry.omitted} omitted]"))
+            entry.contents.append(self.text_block(entry.omitted))
             return True
         return entry.residue is not None
 
@@ -210,7 +210,7 @@ class StepWriter(GoogleWriter):
         if last is None or last.kind != kind or not canister.joined or opens:
             last = _Entry(kind, {"type": _STEPS[side(piece)]}, [])
             last.words, last.residue = words, residue
-            last.omitted = "" if canister.held in (absent, "") else _kind_of(canister.held)
+            last.omitted = omitted(canister.held)
             entries.append(last)
         last.contents.extend(contents)  # type: ignore[union-attr]
 
@@ -340,19 +340,11 @@ class StepWriter(GoogleWriter):
             text = held or (stated if canister.is_error and isinstance(stated, str) else "")
             return [self.text_block(text)] if "list" in words else text
         contents = self.content(held, place)
-        parts = getattr(held, "parts", (held,))
-        return contents or (f"[{_kind_of(parts[0])} omitted]" if parts else "")
+        return contents or omitted(held)
 
 
 def _is_turn(entries: list[_Entry]) -> bool:
     return bool(entries) and entries[-1].kind == "turn"
-
-
-def _kind_of(held: Any) -> str:
-    """What a person would call a content that could not be said."""
-    if isinstance(held, OpaqueContentClass):
-        return held.tag or "block"
-    return "text" if isinstance(held, str) else str(held.kind)
 
 
 def _json(json: str) -> Any:

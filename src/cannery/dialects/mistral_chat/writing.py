@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 
 from cannery.dialects.mistral_chat.reading import PREFIX
 from cannery.dialects.mistral_chat.settings import NAME, TABLE
-from cannery.families.chat.writing import ChatWriter, as_list
+from cannery.families.chat.fields import as_list
+from cannery.families.chat.writing import ChatWriter
 from cannery.messages.content import (
     AudioContentClass,
     FileContentClass,

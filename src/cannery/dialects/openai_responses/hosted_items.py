@@ -243,8 +243,13 @@ def _read_listing(item: Object) -> Implied | None:
     """The tools of a server, which every server asks for itself."""
     if item.get("error"):
         return None
+    tools = item.get("tools")
+    listed = (
+        [tool.get("name") for tool in tools if type(tool) is dict] if type(tools) is list else []
+    )
+    text = f"[tools of {item.get('server_label')}: {', '.join(map(str, listed))}]"
     item.clear()
-    return Implied("mcp")
+    return Implied("mcp", text=text)
 
 
 def _read_files(item: Object) -> HostedUse | None:

@@ -72,10 +72,12 @@ from cannery.wire.media import (
     standard_base64,
 )
 from cannery.wire.residues import own_residue, recall
-from cannery.wire.turns import MODEL, side
+from cannery.wire.turns import MODEL, omission, omitted, side
 
 _FAMILY = re.compile(r"[a-z]+-?\d+|.+", re.IGNORECASE | re.DOTALL)
 _EMPTY = frozenset({"empty", "null", "absent"})
+# What stands for a message of which nothing can be said.
+_NOTHING = "[message omitted]"
 _SHAPES = _EMPTY | {"list", PART}
 _CACHE_TTL = {"short": "30m", "long": "12h"}
 
@@ -217,7 +219,8 @@ class ItemWriter(ContentWriter):
     def _easy(self, group: list[Piece]) -> Object | None:
         """A message of the model without an id, which takes only text."""
         texts = [text for piece in group for text in self._spoken_texts(piece)]
-        return {"role": "assistant", "content": "".join(texts)} if texts else None
+        text = "".join(texts) or omission(group)
+        return {"role": "assistant", "content": text} if text or texts else None
 
     def _content(self, group: list[Piece], role: str, words: frozenset[str]) -> Any:
         if not _EMPTY.isdisjoint(words):
@@ -232,7 +235,7 @@ class ItemWriter(ContentWriter):
             if len(parts) == 1 and _is_plain(parts[0]):
                 return parts[0]["text"]
             if not parts:
-                return f"[{_kind_of_held(group[0].canister.held)} omitted]"
+                return omission(group) or _NOTHING
         return parts
 
     def parts(self, piece: Piece, role: str) -> list[Object]:
@@ -345,8 +348,7 @@ class ItemWriter(ContentWriter):
             if residue.cache:
                 _mark(parts, residue.cache)
         if not parts:
-            contents = held.parts if isinstance(held, PartsContentClass) else (held,)
-            return f"[{_kind_of_held(contents[0])} omitted]" if contents else ""
+            return omitted(held) or ("" if isinstance(held, PartsContentClass) else _NOTHING)
         if "list" not in words and len(parts) == 1 and _is_plain(parts[0]):
             return parts[0]["text"]
         return parts
@@ -553,13 +555,6 @@ def _mark(parts: list[Object], cache: str) -> bool:
 def _is_plain(part: Object) -> bool:
     """Whether a part says no more than a bare string would."""
     return len(part) == 2 and part["type"] == "input_text" and "text" in part
-
-
-def _kind_of_held(held: Any) -> str:
-    """What a person would call a content that could not be said."""
-    if isinstance(held, OpaqueContentClass):
-        return held.tag or "block"
-    return "message" if held is absent or isinstance(held, str) else str(held.kind)
 
 
 def _refused(content: RefusalContentClass) -> Object:

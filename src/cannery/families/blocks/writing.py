@@ -26,7 +26,7 @@ from cannery.messages.content import (
 from cannery.wire.bodies import Object
 from cannery.wire.contract import Piece
 from cannery.wire.markers import ERROR_PREFIX
-from cannery.wire.turns import MODEL, SIDES, SUPERVISOR, turns
+from cannery.wire.turns import MODEL, SIDES, SUPERVISOR, omission, turns
 
 _ROLES = {MODEL: "assistant", SUPERVISOR: "system"}
 # Whose turn a canister is, by its class.
@@ -110,7 +110,7 @@ class TurnWriter(BlockWriter):
             blocks += found
         if blocks or self.is_same or self.for_answer or role == "system":
             return blocks
-        return self._omitted(turn, role)
+        return self._omitted(turn)
 
     def _shown(self, blocks: list[Any], piece: Piece, role: str) -> list[Any]:
         """Blocks without those that only users may show."""
@@ -120,19 +120,10 @@ class TurnWriter(BlockWriter):
             self.report.lose("MEDIA_DROPPED", piece.place, detail)
         return kept
 
-    def _omitted(self, turn: list[Piece], role: str = "user") -> list[Object]:
-        """A text in the place of what could not be said, so that the turn stays valid; the model need not think."""
-        for piece in turn:
-            canister: Any = piece.canister
-            if type(canister) is InvocationCanisterClass or canister.held is absent:
-                continue
-            kind = canister.content.kind
-            if kind == "reasoning" and role == "assistant":
-                return []
-            if kind != "text":
-                shown = "block" if kind == "opaque" else kind
-                return [self.text_block(f"[{shown} omitted]")]
-        return []
+    def _omitted(self, turn: list[Piece]) -> list[Object]:
+        """A text in the place of what could not be said, so that the turn stays valid."""
+        text = omission(turn)
+        return [self.text_block(text)] if text else []
 
     # --- pieces --------------------------------------------------------------------------------
 

@@ -59,3 +59,10 @@ def recalled(message: Object, patch: str | None) -> Object:
 def say_more(message: Object, field: str, text: str) -> None:
     """Add to a field that has room for one text."""
     message[field] = f"{message[field]}\n\n{text}" if field in message else text
+
+
+def as_list(content: Any) -> list[Object]:
+    """The parts of a content."""
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}] if content else []
+    return list(content or [])

@@ -10,7 +10,14 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any, ClassVar, assert_never
 
-from cannery.families.chat.fields import EMPTY, add_thought, field_of_form, recalled, say_more
+from cannery.families.chat.fields import (
+    EMPTY,
+    add_thought,
+    as_list,
+    field_of_form,
+    recalled,
+    say_more,
+)
 from cannery.families.openai.shared import detail_place, image_detail
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
@@ -53,9 +60,10 @@ from cannery.wire.media import (
     standard_base64,
 )
 from cannery.wire.residues import own_residue, recall
-from cannery.wire.turns import MODEL, SIDES, SUPERVISOR, turns
+from cannery.wire.turns import MODEL, SIDES, SUPERVISOR, is_unsaid, omission, turns
 
 _PDF = "application/pdf"
+_TEXT = {"type", "text"}
 AUDIO_FORMATS = {"audio/wav": "wav", "audio/mpeg": "mp3"}
 # The form of a result whose media came in a user message behind it.
 ATTACHED = "attached"
@@ -106,7 +114,9 @@ class ChatWriter:
                 media = []
             whose = SIDES[kind]
             if whose is MODEL:
-                written.append(self.assistant(turn))
+                message = self.assistant(turn)
+                if self.is_same or not is_unsaid(message, turn):
+                    written.append(message)
             elif whose is SUPERVISOR:
                 role = "developer" if head.rank == "developer" else "system"  # type: ignore[union-attr]
                 written.append(self.spoken(turn, role))
@@ -179,7 +189,7 @@ class ChatWriter:
         elif form != "list" and _is_bare_text(parts):
             message["content"] = parts[0]["text"]
         else:
-            message["content"] = parts or ""
+            message["content"] = parts or ("" if self.is_same or role != "user" else omission(turn))
         return message if head is None else recalled(message, head.envelope)
 
     def _system_parts(self, piece: Piece) -> list[Object]:
@@ -510,6 +520,8 @@ class ChatWriter:
                     self.report.lose("ORDER_CHANGED", piece.place)
             elif canister.residue is not None and canister.residue.dialect != self.dialect:
                 report_residue(canister, self.report, piece.place)
+        if not (parts or calls or self.is_same or self.for_answer) and len(message) == 1:
+            parts = [{"type": "text", "text": text} for text in (omission(turn),) if text]
         self._set_content(message, parts, calls, None if head is None else head.form)
         if calls:
             message["tool_calls"] = calls
@@ -585,14 +597,4 @@ class ChatWriter:
 
 
 def _is_bare_text(parts: list[Object]) -> bool:
-    if len(parts) != 1:
-        return False
-    part = parts[0]
-    return len(part) == 2 and part.get("type") == "text" and "text" in part
-
-
-def as_list(content: Any) -> list[Object]:
-    """The parts of a content."""
-    if isinstance(content, str):
-        return [{"type": "text", "text": content}] if content else []
-    return list(content or [])
+    return len(parts) == 1 and parts[0].keys() == _TEXT and parts[0]["type"] == "text"

@@ -44,7 +44,7 @@ from cannery.wire.media import (
     standard_base64,
 )
 from cannery.wire.residues import own_residue, recall
-from cannery.wire.turns import MODEL, SIDES, SUPERVISOR, turns
+from cannery.wire.turns import MODEL, SIDES, SUPERVISOR, is_unsaid, omission, turns
 
 # A text, or an image as its base64 with the patch of its spelling.
 _Said = tuple[list[str], list[Any]]
@@ -75,7 +75,9 @@ class OllamaWriter(CallWriter):
         for turn in turns(pieces):
             whose = SIDES[type(turn[0].canister)]
             if whose is MODEL:
-                written.append(self.assistant(turn))
+                message = self.assistant(turn)
+                if self.is_same or not is_unsaid(message, turn):
+                    written.append(message)
             elif whose is SUPERVISOR:
                 written.append(self.spoken(turn, "system"))
             else:
@@ -111,7 +113,14 @@ class OllamaWriter(CallWriter):
                 shown = []
             texts += said
             images += shown
+        if not texts and not images and role == "user":
+            texts = self._omitted(turn)
         return self._message(role, texts, images, turn)
+
+    def _omitted(self, turn: list[Piece]) -> list[str]:
+        """A text in the place of a turn of which nothing could be said, where a server is asked."""
+        text = "" if self.is_same or self.for_answer else omission(turn)
+        return [text] if text else []
 
     def _message(self, role: str, texts: list[str], images: list[Any], turn: list[Piece]) -> Object:
         """A message, whose texts are one."""
@@ -270,6 +279,8 @@ class OllamaWriter(CallWriter):
                     self.report.lose("ORDER_CHANGED", piece.place)
                 texts += said
                 images += shown
+        if not (texts or images or thoughts or calls):
+            texts = self._omitted(turn)
         message = self._message("assistant", ["".join(texts)] if texts else [], images, turn)
         if thoughts:
             message["thinking"] = "\n\n".join(thoughts)
