@@ -16,7 +16,7 @@ from cannery.wire.patches import digest_of, restore, still_true
 
 # The fields that a reader left, by their paths.
 Left = list[tuple[str, Any]]
-_NO_WORDS: frozenset[str] = frozenset()
+NO_WORDS: frozenset[str] = frozenset()
 
 
 def set_again(left: Object) -> Object | None:
@@ -118,7 +118,7 @@ def own_residue(value: Any, dialect: str) -> Residue | None:
 def form_words(residue: Residue | None) -> frozenset[str]:
     """The words of a form, where a dialect notes several spellings as words."""
     if residue is None or residue.form is None:
-        return _NO_WORDS
+        return NO_WORDS
     return frozenset(residue.form.split())
 
 

@@ -14,16 +14,14 @@ from orjson import Fragment
 from cannery.dialects.anthropic_messages.models import NAME
 from cannery.dialects.anthropic_messages.reading import BARE, INLINE
 from cannery.families.blocks.contents import PDF
-from cannery.families.blocks.writing import TurnWriter
+from cannery.families.blocks.writing import SPOKEN, TurnWriter
 from cannery.families.claude.models import is_same_family
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
     AnyCanister,
-    AssistantCanisterClass,
     InvocationCanisterClass,
     ResultCanisterClass,
     SupervisorCanisterClass,
-    UserCanisterClass,
 )
 from cannery.messages.content import (
     PLAIN,
@@ -49,7 +47,6 @@ from cannery.wire.residues import own_residue, recall
 _UNMARKED = frozenset({"thinking", "redacted_thinking"})
 _MEDIA = frozenset({"image", "document", "search_result"})
 # Whose bare text is a message of its own.
-_SPEAKERS = frozenset({UserCanisterClass, AssistantCanisterClass})
 # Messages and results without content, by the form that remembers it.
 _SHAPES: dict[str | None, Object] = {
     "absent": {},
@@ -113,7 +110,7 @@ class MessageWriter(TurnWriter):
         head = turn[0].canister
         residue, held = head.residue, head.held
         if (
-            type(head) in _SPEAKERS
+            type(head) in SPOKEN
             and type(held) is str
             and held
             and not held.isspace()

@@ -180,15 +180,15 @@ class ConverseReader(BlockReader):
         if "content" not in message:
             self.fail(path + ("content",), "is required")
         content = message.pop("content")
-        left = {key: whole(item) for key, item in message.items()}
+        left = {key: whole(item) for key, item in message.items()} if message else {}
         words = [INLINE] if role == "system" else []
-        self.content(content, role, (*path, "content"), set_again(left), words)
+        self.content(content, role, (*path, "content"), set_again(left) if left else None, words)
 
     def content(
         self, value: Any, role: str, path: Path, envelope: Object | None, words: list[str]
     ) -> None:
         """The blocks of a message or of the system field: a canister for each."""
-        blocks = self.list(value, path)
+        blocks = value if type(value) is list else self.list(value, path)
         start = len(self.canisters)
         if not blocks:
             held = absent if role == "assistant" else ""
@@ -198,6 +198,10 @@ class ConverseReader(BlockReader):
             joined = len(self.canisters) > start
             if type(block) is not dict:
                 self.object(block, where)
+            text = block.get("text")
+            if type(text) is str and len(block) == 1:
+                self.add(role, text, where, joined, _residue(None, words) if words else None)
+                continue
             if "cachePoint" in block and joined and self.takes_marks:
                 mark = read_mark(block)
                 if mark is not None and self._mark(*mark):
@@ -263,7 +267,8 @@ class ConverseReader(BlockReader):
                 text = unwrapped_input(text)
             else:
                 words.append(BARE)
-        patch = _beside(block, "toolUse", nested(fields, {}, dropped))
+        inner = nested(fields, {}, dropped) if fields or dropped else None
+        patch = _beside(block, "toolUse", inner)
         if not joined:
             self.add("assistant", absent, path[:-2], False, None)
         residue = _residue(patch, words)
@@ -289,7 +294,9 @@ class ConverseReader(BlockReader):
         if status in ("error", "success"):
             del fields["status"]
         held, inner, more = self._parts(content, (*path, "toolResult", "content"))
-        patch = _beside(block, "toolResult", nested(fields, {"content": inner}))
+        if fields or inner is not None:
+            inner = nested(fields, {"content": inner})
+        patch = _beside(block, "toolResult", inner)
         residue = _residue(patch, words + more)
         self.canisters.append(new_result(held, self.when, joined, residue, None, identifier, error))
         self.paths.append(path)
@@ -506,12 +513,17 @@ def _guessed(payload: Any, *, is_text: bool) -> str:
 
 def _kind(block: Object) -> str | None:
     """The kind of a block; None if it has none, or several."""
+    if len(block) == 1:
+        kind: str = next(iter(block))
+        return kind if kind in KINDS else None
     found = KINDS & block.keys()
     return next(iter(found)) if len(found) == 1 else None
 
 
 def _beside(block: Object, kind: str, inner: Object | None) -> Object | None:
     """The patch of a block from that of what it holds."""
+    if inner is None and len(block) == 1:
+        return None
     others = {key: whole(value) for key, value in block.items() if key != kind}
     return nested(others, {kind: inner})
 

@@ -214,20 +214,23 @@ def write_tools(request: Request, messages: list[Any], report: Report, *, is_sam
 
 def _used(request: Request, messages: list[Any], report: Report) -> Iterable[str]:
     """The names of the tools that the history calls, as they are sent; results alone call for one of any name."""
-    blocks = [block for message in messages for block in _blocks(message)]
-    found = dict.fromkeys(block["toolUse"]["name"] for block in blocks if "toolUse" in block)
+    names: list[str] = []
+    has_results = False
+    for message in messages:
+        for block in message["content"]:
+            if type(block) is not dict:
+                continue
+            if "toolUse" in block:
+                names.append(block["toolUse"]["name"])
+            elif "toolResult" in block:
+                has_results = True
+    found = dict.fromkeys(names)
     calls = [each for each in request.conversation if type(each) is InvocationCanisterClass]
-    if len(calls) > sum("toolUse" in block for block in blocks):
+    if len(calls) > len(names):
         # What was written before of a conversation that grew is not among the messages.
         aliases = {original: alias for alias, original in report.names.items()}
         found |= dict.fromkeys(aliases.get(call.name, call.name) for call in calls)
-    if found or not any("toolResult" in block for block in blocks):
-        return found
-    return ("tool",)
-
-
-def _blocks(message: Any) -> list[Any]:
-    return [block for block in message["content"] if type(block) is dict]
+    return found if found or not has_results else ("tool",)
 
 
 def _stub(name: str) -> Object:

@@ -29,7 +29,7 @@ from cannery.dialects.bedrock_converse.reading import (
 from cannery.dialects.bedrock_converse.settings import write_settings
 from cannery.dialects.bedrock_converse.tools import NAME, write_mark
 from cannery.families.blocks.contents import PDF
-from cannery.families.blocks.writing import TurnWriter, as_file
+from cannery.families.blocks.writing import SPOKEN, TurnWriter, as_file
 from cannery.messages.canisters import (
     AnyCanister,
     DocumentCanisterClass,
@@ -55,10 +55,10 @@ from cannery.wire.bodies import Object
 from cannery.wire.citations import report_approximated
 from cannery.wire.contents import Medium
 from cannery.wire.contract import Piece
-from cannery.wire.foreign import report_residue
+from cannery.wire.foreign import report_residue, says_only_text
 from cannery.wire.losses import Place, Report
 from cannery.wire.media import SEARCH_RESULT
-from cannery.wire.residues import form_words, own_residue, recall, recall_settings
+from cannery.wire.residues import NO_WORDS, form_words, own_residue, recall, recall_settings
 
 _KINDS = {"search_result": "searchResult", "document": "document"}
 # What only users show, beside text.
@@ -105,7 +105,17 @@ class ConverseWriter(TurnWriter):
 
     def message(self, turn: list[Piece], role: str) -> Object | None:
         """The message of a turn; None for one in which nothing is said."""
-        residue = own_residue(turn[0].canister, NAME)
+        head = turn[0].canister
+        held = head.held
+        if (
+            type(held) is str
+            and type(head) in SPOKEN
+            and held
+            and not held.isspace()
+            and says_only_text(turn, NAME, self.report)
+        ):
+            return {"role": role, "content": [{"text": held}]}
+        residue = own_residue(head, NAME)
         message: Object = {"role": role}
         if residue is not None and residue.envelope is not None:
             message = recall(message, residue.envelope)
@@ -138,6 +148,9 @@ class ConverseWriter(TurnWriter):
     def piece_blocks(self, piece: Piece) -> list[Any]:
         """The blocks of one piece, with this dialect's residue and the cache point of what is marked."""
         canister: Any = piece.canister
+        if canister.residue is None:
+            self.words = NO_WORDS
+            return self._written(piece)
         residue = own_residue(canister, NAME)
         self.words = form_words(residue)
         if residue is None:
@@ -177,9 +190,10 @@ class ConverseWriter(TurnWriter):
             self.is_in_result = True
             parts = held.parts if type(held) is PartsContentClass else (held,)
             for index, part in enumerate(parts):
-                start = f"{index}:"
-                own = (word.removeprefix(start) for word in words if word.startswith(start))
-                self.words = frozenset(own)
+                if words:
+                    start = f"{index}:"
+                    own = (word.removeprefix(start) for word in words if word.startswith(start))
+                    self.words = frozenset(own)
                 blocks += self.content(part, piece.place)
             self.is_in_result = False
         if not self.is_same:
@@ -392,7 +406,10 @@ def _document_names(canisters: Iterable[AnyCanister]) -> Names:
     taken: set[str] = set()
     found: dict[tuple[Place, str | None], list[str]] = {}
     for place, canister in enumerate(canisters):
-        if type(canister.held) is str and type(canister) is not DocumentCanisterClass:
+        kind = type(canister)
+        if kind is InvocationCanisterClass or (
+            type(canister.held) is str and kind is not DocumentCanisterClass
+        ):
             continue
         for content in _files(canister):
             legal = re.sub(r"\s+", " ", _ILLEGAL.sub("-", content.name or "")).strip()

@@ -132,7 +132,8 @@ def _kept(
     """The residue of a canister, if there is anything to keep; ``model`` made a signature in it."""
     if part is None and envelope is None and form is None:
         return None
-    text, around = (None if each is None else write_json(each) for each in (part, envelope))
+    text = None if part is None else write_json(part)
+    around = None if envelope is None else write_json(envelope)
     return Residue(NAME, text, around, form, model)
 
 
@@ -150,7 +151,8 @@ class StepReader:
         self._is_output = False
         # Positions of calls and results whose ids were made here.
         self.made: list[int] = []
-        self._called: set[str] = set()
+        # The names of all calls by their ids.
+        self._called: dict[str, str] = {}
         # The names of the calls that no result has answered, by their ids and whether these were made.
         self._waiting: dict[tuple[str, bool], str] = {}
         # The word for where the step stands: in a turn or in the input itself.
@@ -175,24 +177,27 @@ class StepReader:
 
     def steps(self, given: Any, key: str) -> str | None:
         """All steps of a list; contents among them are a user's."""
-        items = [
-            _expect(dict, item, (key, index))
-            for index, item in enumerate(_expect(list, given, (key,)))
-        ]
-        kinds = [kind if type(kind := _kind(item)) is str else "" for item in items]
-        is_bare = [
-            kind in CONTENTS or (kind not in _STEPS and "role" not in item)
-            for kind, item in zip(kinds, items, strict=True)
-        ]
-        if any(kind in _STEPS for kind in kinds) and not any(kind in CONTENTS for kind in kinds):
+        items = _expect(list, given, (key,))
+        told = []
+        for index, item in enumerate(items):
+            if type(item) is not dict:
+                _expect(dict, item, (key, index))
+            told.append(decode(item["type"]) if "type" in item else None)
+        kinds = [kind if type(kind) is str else "" for kind in told]
+        if not _STEPS.isdisjoint(kinds) and CONTENTS.isdisjoint(kinds):
             # Beside steps that are known, what is not known is a step.
             is_bare = [False] * len(items)
+        else:
+            is_bare = [
+                kind in CONTENTS or (kind not in _STEPS and "role" not in item)
+                for kind, item in zip(kinds, items, strict=True)
+            ]
         for index, item in enumerate(items):
             if is_bare[index]:
                 joined = index > 0 and is_bare[index - 1]
                 self._content(decoded(item), "user", (key, index), None, "bare", joined=joined)
             else:
-                self.step(item, (key, index))
+                self.step(item, (key, index), told[index])
         return "mixed" if any(is_bare) and not all(is_bare) else None
 
     def answer(self, given: Any, key: str) -> None:
@@ -203,11 +208,10 @@ class StepReader:
             if type(kind) is str and kind in CONTENTS:
                 self._content(decoded(item), "model", (key, index), None, "bare", joined=index > 0)
             else:
-                self.step(item, (key, index))
+                self.step(item, (key, index), kind)
 
-    def step(self, item: Object, path: Path) -> None:
-        """One step."""
-        kind = _kind(item)
+    def step(self, item: Object, path: Path, kind: Any) -> None:
+        """One step, with what it says of its kind."""
         if kind is None and "role" in item:
             self._turn(item, path)
             return
@@ -220,7 +224,7 @@ class StepReader:
             role = "user" if kind == "user_input" else "model"
             contents, shape = self._contents(item, path)
             place = (*path, "content")
-            self._say(contents, role, place, set_again(decoded(item)), shape)
+            self._say(contents, role, place, set_again(decoded(item)) if item else None, shape)
         elif kind in _READERS:
             del item["type"]
             _READERS[kind](self, item, path)
@@ -269,8 +273,10 @@ class StepReader:
             self.add(make(said, self.when, joined, residue), place)
         for index, content in enumerate(contents):
             place = path if is_whole else (*path, index)
-            value = _expect(dict, content, place)
-            words = " ".join(filter(None, (self._take_word(), opens, shape)))
+            value = content if type(content) is dict else _expect(dict, content, place)
+            words = ""
+            if self._word or opens or shape:
+                words = " ".join(filter(None, (self._take_word(), opens, shape)))
             self._content(value, role, place, envelope, words, joined=index > 0)
             envelope, opens = None, ""
 
@@ -289,7 +295,11 @@ class StepReader:
             words = f"{words} part".lstrip()
         joined = self._follow(role, is_output=True) or joined
         make = new_user if role == "user" else new_assistant
-        self.add(make(held, self.when, joined, _kept(patch, envelope, words or None)), path)
+        residue = None
+        if words or patch is not None or envelope is not None:
+            residue = _kept(patch, envelope, words or None)
+        self.canisters.append(make(held, self.when, joined, residue))
+        self.paths.append(path)
 
     def _turn(self, item: Object, path: Path) -> None:
         """A turn: a role and what it says, among it what would be steps of their own today."""
@@ -312,7 +322,7 @@ class StepReader:
             kind = value.get("type")
             if type(kind) is str and kind in _STEPS:
                 step = {key: Raw(encode(held)) for key, held in value.items()}
-                self.step(step, (*place, index))
+                self.step(step, (*place, index), kind)
             else:
                 words = self._take_word()
                 self._content(value, role, (*place, index), None, words, joined=index > 0)
@@ -355,7 +365,7 @@ class StepReader:
         """A call of a function."""
         dropped: list[str] = []
         left: Object = {}
-        identifier, name = (_take(item, key) for key in ("id", "name"))
+        identifier, name = _take(item, "id"), _take(item, "name")
         is_made = type(identifier) is not str or not identifier
         if is_made:
             if identifier is MISSING:
@@ -364,14 +374,20 @@ class StepReader:
                 left["id"] = identifier
             identifier = f"call_{len(self.canisters)}"
             self.made.append(len(self.canisters))
-        if not _expect(str, name, (*path, "name")):
+        if type(name) is not str:
+            _expect(str, name, (*path, "name"))
+        if not name:
             fail((*path, "name"), "must not be empty")
         words = self._arguments(item, left, dropped)
-        self._called.add(identifier)
+        self._called[identifier] = name
         self._waiting[identifier, is_made] = name
         signer = self._model if "signature" in item else None
-        patch = nested({**left, **decoded(item)}, {}, dropped)
-        residue = _kept(patch, None, _form(self._take_word()), signer)
+        patch = None
+        if left or item or dropped:
+            patch = nested({**left, **decoded(item)}, {}, dropped)
+        residue = None
+        if patch is not None or self._word:
+            residue = _kept(patch, None, _form(self._take_word()), signer)
         own = (identifier, name, False)
         joined = self._follow("model")
         self.add(new_invocation(words, self.when, joined, residue, None, *own), path)
@@ -404,14 +420,21 @@ class StepReader:
         identifier, is_made = call
         if is_made:
             self.made.append(len(self.canisters))
-        if name is MISSING and identifier in self._called:
+        called = self._called.get(identifier)
+        if called is not None and name is MISSING:
             dropped.append("name")
+        elif called is not None and name == called:
+            # The call says it.
+            del step["name"]
         error: Any = absent
         if step.get("is_error") is True:
             del step["is_error"]
             error = True
         held, word, inner = _read_result(item.get("result", MISSING), (*path, "result"))
-        residue = _kept(nested(step, inner, dropped), None, _form(self._take_word(), word))
+        patch = nested(step, inner, dropped) if step or inner or dropped else None
+        residue = None
+        if patch is not None or self._word or word:
+            residue = _kept(patch, None, _form(self._take_word(), word))
         self._follow("user")
         own = (identifier, error)
         self.add(new_result(held, self.when, False, residue, None, *own), path)
@@ -474,8 +497,12 @@ def read_content(content: Object, path: Path) -> _Read:
 
 
 def _read_text(content: Object, path: Path) -> _Read:
-    text = _expect(str, content.pop("text", MISSING), (*path, "text"))
+    text = content.pop("text", MISSING)
+    if type(text) is not str:
+        _expect(str, text, (*path, "text"))
     del content["type"]
+    if not content:
+        return text, None
     annotations = content.get("annotations")
     if type(annotations) is list and annotations:
         del content["annotations"]

@@ -14,10 +14,13 @@ from cannery.dialects.gemini_interactions.settings import NAME, TABLE
 from cannery.families.gemini.writing import GoogleWriter, is_cited, words_of
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
+    AnyCanister,
+    AssistantCanisterClass,
     DocumentCanisterClass,
     InvocationCanisterClass,
     ResultCanisterClass,
     SupervisorCanisterClass,
+    UserCanisterClass,
 )
 from cannery.messages.content import (
     BinaryContentStruct,
@@ -40,12 +43,12 @@ from cannery.wire.markers import supplement
 from cannery.wire.media import (
     is_text_file,
 )
-from cannery.wire.residues import form_words, own_residue, recall, recall_settings
-from cannery.wire.turns import MODEL, USER, is_prefill, omitted, side
+from cannery.wire.residues import NO_WORDS, form_words, own_residue, recall, recall_settings
+from cannery.wire.turns import MODEL, SIDES, USER, is_prefill, omitted, side
 
-_NO_WORDS: frozenset[str] = frozenset()
 _EMPTY = frozenset({"empty", "null", "absent"})
 _STEPS = {USER: "user_input", MODEL: "model_output"}
+_SPOKEN = frozenset({UserCanisterClass, AssistantCanisterClass})
 _ROLES = {USER: "user", MODEL: "model"}
 _KINDS = {"image": "image", "audio": "audio", "video": "video", "file": "document"}
 
@@ -98,7 +101,7 @@ class _Entry:
         self.kind = kind
         self.value = value
         self.contents = contents
-        self.words: frozenset[str] = _NO_WORDS
+        self.words: frozenset[str] = NO_WORDS
         self.residue: Residue | None = None
         # What a person would call the first content.
         self.omitted = ""
@@ -141,7 +144,7 @@ class StepWriter(GoogleWriter):
     def input(self, pieces: list[Piece], shape: frozenset[str]) -> Any:
         """The input of a request, in the shape that it came in if it still has that."""
         entries = self._entries(pieces)
-        words = form_words(own_residue(pieces[0].canister, NAME)) if len(pieces) == 1 else _NO_WORDS
+        words = form_words(own_residue(pieces[0].canister, NAME)) if len(pieces) == 1 else NO_WORDS
         if len(pieces) == 1 and entries and entries[0].contents:
             content = entries[0].contents[0]
             if "content" in words:
@@ -160,10 +163,17 @@ class StepWriter(GoogleWriter):
     def _entries(self, pieces: list[Piece]) -> list[_Entry]:
         entries: list[_Entry] = []
         for given in pieces:
-            canister = given.canister
-            is_late = isinstance(canister, SupervisorCanisterClass)
+            canister: Any = given.canister
+            is_late = type(canister) is SupervisorCanisterClass
             piece = self._folded(given) if is_late else given
             canister = piece.canister
+            if (
+                canister.residue is None
+                and type(canister.held) is str
+                and type(canister) in _SPOKEN
+            ):
+                self._add_text(canister, entries)
+                continue
             residue = own_residue(canister, NAME)
             words = form_words(residue)
             step = self._step(piece, residue, words)
@@ -173,7 +183,16 @@ class StepWriter(GoogleWriter):
                 self._turn(piece, residue, words, entries).append(step)
             else:
                 entries.append(_Entry("step", step))
-        return [entry for entry in entries if self._says_something(entry)]
+        return [entry for entry in entries if entry.contents or self._says_something(entry)]
+
+    def _add_text(self, canister: AnyCanister, entries: list[_Entry]) -> None:
+        """Put a text into the step under way, or a new one."""
+        kind = _STEPS[SIDES[type(canister)]]
+        last = entries[-1] if entries else None
+        if last is None or last.kind != kind or not canister.joined:
+            last = _Entry(kind, {"type": kind}, [])
+            entries.append(last)
+        last.contents.append({"type": "text", "text": canister.held})  # type: ignore[union-attr]
 
     def _says_something(self, entry: _Entry) -> bool:
         """Whether an entry is sent; where a user said only what could not be said, a word stands for it."""

@@ -12,10 +12,12 @@ from typing import Any
 from cannery.families.blocks.contents import BlockWriter
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
+    AssistantCanisterClass,
     DocumentCanisterClass,
     InvocationCanisterClass,
     ResultCanisterClass,
     SupervisorCanisterClass,
+    UserCanisterClass,
 )
 from cannery.messages.content import (
     PLAIN,
@@ -31,6 +33,8 @@ from cannery.wire.turns import MODEL, SIDES, SUPERVISOR, omission, turns
 _ROLES = {MODEL: "assistant", SUPERVISOR: "system"}
 # Whose turn a canister is, by its class.
 _SPEAKERS = {kind: _ROLES.get(side, "user") for kind, side in SIDES.items()}
+# What may be a message of one text.
+SPOKEN = frozenset({UserCanisterClass, AssistantCanisterClass})
 
 
 class TurnWriter(BlockWriter):
