@@ -47,7 +47,7 @@ from cannery.wire.hosted import (
     readable,
 )
 from cannery.wire.losses import Report
-from cannery.wire.parting import HOSTED_TEXT
+from cannery.wire.parting import HOSTED_TEXT, SILENCE
 from cannery.wire.turns import changed
 
 
@@ -245,7 +245,8 @@ class _Saying:
         if not is_done and not (self._is_answer and told.text):
             return None
         self._code = "HOSTED_IMPLIED"
-        return []
+        when = canister.timestamp
+        return [new_assistant(SILENCE, when, canister.joined)] if self._is_answer else []
 
     def _renamed(self, piece: Piece) -> Piece:
         """A call of a function of a group under the name that stands for both."""

@@ -16,6 +16,7 @@ from cannery.messages.canisters import AssistantCanisterClass, InvocationCaniste
 from cannery.messages.content import (
     OpaqueContentClass,
     TextualContentClass,
+    new_opaque,
     new_text,
 )
 from cannery.messages.events import Delta, Event, Finish, PartEnd, PartStart, Start
@@ -26,6 +27,8 @@ from cannery.wire.turns import changed
 
 # The tag of a block that says in words what a hosted tool did.
 HOSTED_TEXT = "hosted_text"
+# A block of which nothing is to be said, but that it stood between two texts.
+SILENCE = new_opaque("", HOSTED_TEXT, "{}")
 # Where blocks keep words that stand for them, by their tag, and what is told of saying these.
 _SUMMARIES = {
     "compaction": ("content", "SUMMARY_TO_TEXT"),
@@ -57,8 +60,10 @@ def parted_texts(
         if kind is AssistantCanisterClass:
             if type(held) is OpaqueContentClass and (is_answer or held.dialect != dialect):
                 # What an answer shows between two texts, many programs do not.
-                held = _summary(held, piece.place, report)
                 is_gap = True
+                if held == SILENCE:
+                    continue
+                held = _summary(held, piece.place, report)
             if type(held) in (str, TextualContentClass):
                 words = held if type(held) is str else held.text
                 lacking = _lacking(before, words) if is_gap else ""
