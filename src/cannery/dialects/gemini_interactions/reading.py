@@ -151,8 +151,7 @@ class StepReader:
         self._is_output = False
         # Positions of calls and results whose ids were made here.
         self.made: list[int] = []
-        # The names of all calls by their ids.
-        self._called: dict[str, str] = {}
+        self._called: set[str] = set()
         # The names of the calls that no result has answered, by their ids and whether these were made.
         self._waiting: dict[tuple[str, bool], str] = {}
         # The word for where the step stands: in a turn or in the input itself.
@@ -379,7 +378,7 @@ class StepReader:
         if not name:
             fail((*path, "name"), "must not be empty")
         words = self._arguments(item, left, dropped)
-        self._called[identifier] = name
+        self._called.add(identifier)
         self._waiting[identifier, is_made] = name
         signer = self._model if "signature" in item else None
         patch = None
@@ -420,12 +419,8 @@ class StepReader:
         identifier, is_made = call
         if is_made:
             self.made.append(len(self.canisters))
-        called = self._called.get(identifier)
-        if called is not None and name is MISSING:
+        if name is MISSING and identifier in self._called:
             dropped.append("name")
-        elif called is not None and name == called:
-            # The call says it.
-            del step["name"]
         error: Any = absent
         if step.get("is_error") is True:
             del step["is_error"]
