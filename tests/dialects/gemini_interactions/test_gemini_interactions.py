@@ -234,3 +234,12 @@ def test_an_answer_without_steps_keeps_the_field_that_says_so(around: dict[str, 
     body = {"id": "a", "status": "completed", **around}
     same = {"source": NAME, "target": NAME, "kind": "response"}
     assert json.loads(cannery.translate(body, **same).body) == body
+
+
+def test_a_turn_keeps_its_role_whatever_its_first_step_is() -> None:
+    result = {"type": "function_result", "call_id": "c1", "name": "look", "result": "seen"}
+    call = {"type": "function_call", "id": "c1", "name": "look", "arguments": {}}
+    turns = [{"role": "user", "content": [call]}, {"role": "model", "content": [result]}]
+    body = json.dumps({"model": "g", "input": turns}).encode()
+    name = "gemini_interactions"
+    assert json.loads(cannery.translate(body, source=name, target=name).body)["input"] == turns

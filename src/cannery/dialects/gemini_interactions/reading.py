@@ -66,6 +66,7 @@ from cannery.wire.call_ids import set_apart
 from cannery.wire.controls import text
 from cannery.wire.places import Path, Places, path_text
 from cannery.wire.residues import nested, set_again
+from cannery.wire.turns import MODEL, SIDES
 from cannery.wire.wire_roles import read_role
 
 _Item = Union[dict[str, Raw], str, bool, int, float, list[Any], None]  # noqa: UP007 - msgspec
@@ -307,9 +308,6 @@ class StepReader:
         role = "model" if spelled == "model" else "user"
         contents, shape = self._contents(item, path)
         left = decoded(item)
-        if spelled != role:
-            left["role"] = spelled
-        envelope = set_again(left)
         self._word = "turn"
         place = (*path, "content")
         start = len(self.canisters)
@@ -326,9 +324,12 @@ class StepReader:
                 words = self._take_word()
                 self._content(value, role, (*place, index), None, words, joined=index > 0)
         self._word = ""
+        first = self.canisters[start]
+        if spelled != role or (SIDES[type(first)] is MODEL) != (role == "model"):
+            left["role"] = spelled
+        envelope = set_again(left)
         if envelope is not None:
             # The first canister has what belongs to the whole turn, whatever it is.
-            first = self.canisters[start]
             residue = first.residue or Residue(NAME)
             residue = msgspec.structs.replace(residue, envelope=write_json(envelope))
             msgspec.structs.force_setattr(first, "residue", residue)
