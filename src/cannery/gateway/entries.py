@@ -326,6 +326,11 @@ class Entry:
         """Whether all that was asked is kept, and something follows it."""
         return plan.kind == "fork" and self.is_all_asked(plan.known)
 
+    @property
+    def last_asked(self) -> int:
+        """Which message is the last that says something."""
+        return self._asked.spoken - 1
+
     def is_all_asked(self, known: int) -> bool:
         """Whether so many messages of the history are all that was said in it."""
         return known >= self._asked.spoken

@@ -81,8 +81,6 @@ class Filer:
         if plan.kind == "known":
             return plan.identifier
         filing = self.filing(entry, plan)
-        if plan.why == COMPACTION and self._is_begun(entry, filing):
-            filing = msgspec.structs.replace(filing, match=msgspec.UNSET, is_exact=False)
         filed = self.store.file_many([filing])[0]
         if isinstance(filed, ConflictError | ConversationNotFoundError):
             if self._is_made(entry, plan):
@@ -92,7 +90,7 @@ class Filer:
                 filing,
                 match=msgspec.UNSET,
                 is_exact=False,
-                is_claimed=False,
+                claimed=None,
                 # What is filed on its own now has the id that callers know.
                 identifier=plan.identifier if is_free else None,
             )
@@ -103,11 +101,6 @@ class Filer:
             self._keep_promise(filing, plan.identifier)
             self._move(plan.identifier, filed.identifier)
         return filed.identifier
-
-    def _is_begun(self, entry: Entry, filing: Filing) -> bool:
-        """Whether another gateway has kept all that was asked after a compaction."""
-        match = self.look_up(Conversation.trusted(filing.history), filing.session or "").match
-        return match is not None and entry.is_all_asked(match.known)
 
     def _keep_promise(self, filing: Filing, promised: str) -> None:
         """Let the id that a reply has named be found: a repetition of what was filed elsewhere, hidden from lists."""
@@ -145,9 +138,9 @@ class Filer:
         is_guess = entry.is_guess and plan.kind == "new"
         is_guess = is_guess or (plan.kind == "append" and plan.identifier in self._moved)
         is_guess = is_guess or _may_be_held(entry, plan)
-        is_claimed = _is_first(entry, plan)
+        claimed = _claimed(entry, plan)
         # What is claimed must be known by its digests.
-        spoken = entry.spoken() if is_claimed else None
+        spoken = None if claimed is None else entry.spoken()
         history = Conversation.trusted(entry.history()) if spoken is None else spoken.history
         return Filing(
             history,
@@ -156,7 +149,7 @@ class Filer:
             identifier=None if plan.identifier in self._moved else plan.identifier,
             match=msgspec.UNSET if is_guess else match,
             is_exact=not is_guess,
-            is_claimed=is_claimed,
+            claimed=claimed,
             session=entry.identity.session,
             is_apart=entry.identity.is_side or entry.is_known(plan),
             link=self._link(entry, plan),
@@ -322,10 +315,14 @@ def _match_in(
     return None
 
 
-def _is_first(entry: Entry, plan: Plan) -> bool:
-    """Whether an exchange begins a conversation that another gateway may begin at the same time."""
-    is_new = plan.kind == "new" and plan.why == "new"
-    return is_new and entry.named is None and not entry.identity.is_side
+def _claimed(entry: Entry, plan: Plan) -> int | None:
+    """The message up to which an exchange that begins a conversation may be begun by another gateway too."""
+    if plan.kind != "new" or entry.named is not None:
+        return None
+    if plan.why == COMPACTION:
+        # It begins with questions of the conversation that it takes the place of.
+        return entry.last_asked
+    return 0 if plan.why == "new" and not entry.identity.is_side else None
 
 
 def _may_be_held(entry: Entry, plan: Plan | None) -> bool:

@@ -61,11 +61,11 @@ class Filing(Struct, frozen=True):
     It is joined with histories of the same ``session`` only; None is a session like any other. ``match`` is what
     ``Store.recognise`` would find; None if nothing of the history is stored. With ``is_exact`` it is filed there or not
     at all: a ConflictError or ConversationNotFoundError says that it does not fit. With ``is_apart`` nothing is added
-    to what is found: a fork goes on from there, if the history does. With ``is_claimed`` a history that is said to be
-    new is refused with a ConflictError where another was filed meanwhile that begins like it. ``link`` says what a new
-    conversation is to its parent, and ``turn`` what is kept with the first message that is added. ``spoken`` is the
-    same history with its digests and session, where the caller has derived them already. ``lifted`` is a tag that is
-    no longer true of a conversation, or of a fork of it, to which something is added.
+    to what is found: a fork goes on from there, if the history does. A history that is said to be new is refused with a
+    ConflictError where another was filed meanwhile that is the same up to its message ``claimed``. ``link`` says what a
+    new conversation is to its parent, and ``turn`` what is kept with the first message that is added. ``spoken`` is the
+    same history with its digests and session, where the caller has derived them already. ``lifted`` is a tag that is no
+    longer true of a conversation, or of a fork of it, to which something is added.
     """
 
     history: Iterable[AnyCanister]
@@ -79,7 +79,7 @@ class Filing(Struct, frozen=True):
     session: str | None = None
     key: str | None = None
     is_apart: bool = False
-    is_claimed: bool = False
+    claimed: int | None = None
     link: Link = NO_LINK
     turn: Turn | None = None
     spoken: Spoken | None = None
@@ -133,7 +133,7 @@ class _Work:
         else:
             # What it says is known only where it lies.
             self.says.add(UNSET)
-            if filing.is_claimed:
+            if filing.claimed is not None:
                 self.learn()
             if self.match is not None:
                 self.looks_for.add(self.match.identifier)
@@ -337,7 +337,12 @@ def _addition(store: Store, work: _Work) -> Change:
     )
     kept = None if filing.turn is None else replace(turn, why=work.why)
     return store.addition(
-        metadata, {}, work.history, claims=work.claims(0), key=filing.key, turn=kept
+        metadata,
+        {},
+        work.history,
+        claims=work.claims(filing.claimed or 0),
+        key=filing.key,
+        turn=kept,
     )
 
 
