@@ -103,6 +103,17 @@ def test_two_calls_of_an_answer_with_one_id_are_told_apart(target: str) -> None:
     assert repaired == [f"choices[0].message.tool_calls[{index}]" for index in (1, 2)]
 
 
+@pytest.mark.parametrize("target", sorted({*TARGETS} - {"openai_responses"}))
+def test_a_call_of_an_answer_without_a_name_gets_one(target: str) -> None:
+    """Readers of Gemini and Interactions refuse an empty name, and no client can call it."""
+    call = {"type": "function_call", "id": "i", "call_id": "c", "name": "", "arguments": "{}"}
+    body = {"id": "r", "object": "response", "status": "completed", "model": "m", "output": [call]}
+    rendered = translated(body, "openai_responses", target, kind="response")
+    again = cannery.normalize_response(rendered.body, target).canisters
+    assert [each.name for each in again if hasattr(each, "name")] == ["unknown_function"]
+    assert [(one.name, one.path) for one in rendered.repairs] == [("function_names", "output[0]")]
+
+
 def test_two_calls_of_a_stream_with_one_id_are_read_by_the_sdk() -> None:
     deltas: list[Any] = [
         {"tool_calls": [{"index": n, **call}]} for n, call in enumerate(calls("a", "a"))

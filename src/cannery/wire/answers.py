@@ -24,11 +24,14 @@ from cannery.wire.bodies import Object, read_value
 from cannery.wire.contract import Piece, WireError
 from cannery.wire.counts import Counts
 from cannery.wire.endings import Finishes, report_ending
-from cannery.wire.losses import Report
+from cannery.wire.losses import Place, Report
 from cannery.wire.parting import parted_texts
 from cannery.wire.places import Places
 from cannery.wire.residues import nested, own_residue, recall, take_usual
 from cannery.wire.turns import changed
+
+# What a call without a name is called: some clients and servers refuse an empty one.
+NAMELESS = "unknown_function"
 
 
 class Fact(Struct, frozen=True):
@@ -229,8 +232,26 @@ def read_nested_error(
     return read(status, error, value) if type(error) is dict else plain_error(status, body)
 
 
+def _told_apart(
+    call: InvocationCanisterClass, ids: CallIds, place: Place, report: Report
+) -> AnyCanister:
+    """A call of an answer with an id that no other call has, and with a name."""
+    name, identifier = call.name, call.identifier
+    if not name and "function_names" not in report.off:
+        name = NAMELESS
+        report.repair("function_names", place, f"function name '' became {name!r}")
+    if identifier:
+        identifier = ids.distinct(identifier)
+    if identifier != call.identifier:
+        detail = f"call id {call.identifier!r} became {identifier!r}: another call has it"
+        report.repair("call_ids", place, detail)
+    if name == call.name and identifier == call.identifier:
+        return call
+    return changed(call, name=name, identifier=identifier)
+
+
 def answer_pieces(response: Response, dialect: str, report: Report) -> list[Piece]:
-    """The pieces of an answer; for another dialect results of hosted tools are dropped, and ids of calls differ."""
+    """The pieces of an answer; for another dialect results of hosted tools are dropped, and calls are told apart."""
     places = report.answer_places or range(len(response.canisters))
     pieces = [*map(Piece, response.canisters, places)]
     if response.source == dialect:
@@ -242,12 +263,7 @@ def answer_pieces(response: Response, dialect: str, report: Report) -> list[Piec
         if isinstance(canister, ResultCanisterClass):
             report.lose("RESULT_DROPPED", piece.place, "an answer of the target holds no results")
             continue
-        if type(canister) is InvocationCanisterClass and canister.identifier:
-            given = ids.distinct(canister.identifier)
-            if given != canister.identifier:
-                detail = f"call id {canister.identifier!r} became {given!r}: another call has it"
-                report.repair("call_ids", piece.place, detail)
-                kept.append(Piece(changed(canister, identifier=given), piece.place))
-                continue
-        kept.append(piece)
+        if type(canister) is InvocationCanisterClass:
+            canister = _told_apart(canister, ids, piece.place, report)
+        kept.append(piece if canister is piece.canister else Piece(canister, piece.place))
     return parted_texts(kept, dialect, report, is_answer=True)

@@ -46,6 +46,7 @@ from cannery.messages.content import (
     TextualContentClass,
 )
 from cannery.messages.residue import PREAMBLE, Residue
+from cannery.wire.answers import NAMELESS
 from cannery.wire.bodies import Object
 from cannery.wire.citations import report_approximated
 from cannery.wire.contract import Piece
@@ -53,8 +54,6 @@ from cannery.wire.losses import Place, Report
 from cannery.wire.residues import own_residue, recall
 from cannery.wire.turns import SIDES, omission
 
-# No function is called nothing here.
-_NAMELESS = "unknown_function"
 # Shapes of a content without parts.
 _EMPTY = frozenset({"absent", "null", "empty"})
 # Whose bare text is a content of its own.
@@ -323,7 +322,7 @@ class MessageWriter(GoogleWriter):
         """The name of a function; one that is empty stays so where names are not to be repaired."""
         if name == "" and not self.is_same and "function_names" in self.report.off:
             return name
-        return name or _NAMELESS
+        return name or NAMELESS
 
     def _result(self, piece: Piece, residue: Residue | None) -> Object:
         """What a tool answered, under the name of the call."""
