@@ -37,7 +37,7 @@ def codes(rendered: Any) -> set[str]:
 
 
 @pytest.mark.parametrize("target", sorted({*TARGETS} - {"openai_chat"}))
-def test_a_question_that_is_only_a_file_nobody_can_get_says_so(target: str) -> None:
+def test_a_question_that_is_only_a_file_out_of_reach_says_so(target: str) -> None:
     file = {"type": "file", "file": {"file_id": "file-1"}}
     body = {"model": "m", "messages": [{"role": "user", "content": [file]}]}
     rendered = translated(body, "openai_chat", target)

@@ -2,7 +2,7 @@
 
 A process that was the last to write to a conversation knows all that the next append depends on. It sends that append,
 the commit included, in one round trip, and the server refuses all of it if anybody else has changed the conversation
-since. A refused commit is made again from what is read under locks, which nobody can change before it is made. Errors
+since. A refused commit is made again from what is read under locks, which cannot change before it is made. Errors
 of the caller are found only there.
 
 A conversation is remembered by the transaction that wrote its row (``xmin``), which no writer can leave as it is,

@@ -1,8 +1,8 @@
 """gc in a file: deleted conversations are freed in short transactions, so that writers have their turn.
 
 A fork has a higher number than its parent, so that going down the numbers frees forks before what they share. A long
-conversation is cut from its end, a part at a time. Content whose last user goes becomes what nobody has asked for yet,
-which no writer finds, and is freed a few pieces at a time.
+conversation is cut from its end, a part at a time. Content whose last user goes is hidden from writers first, and then
+freed a few pieces at a time.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class Collector:
         writing.cut(connection, row, length)
 
     def _release_unused(self, connection: sqlite3.Connection, row: Row) -> None:
-        """Let go of content to which no line refers any more; what nothing else refers to nobody finds then."""
+        """Let go of content to which no line refers any more; what nothing else refers to cannot be found then."""
         kept = connection.execute(
             "SELECT line FROM lines WHERE place >= ? AND place < ?",
             (row.number * LINE, row.number * LINE + LINE),

@@ -80,7 +80,7 @@ def _put_pieces(connection: sqlite3.Connection, content: int, first: int, pieces
 
 
 def abandon_content(connection: sqlite3.Connection, content: int) -> None:
-    """Make content that nothing refers to one that nobody can find, and that gc may free at once."""
+    """Make content that nothing refers to one that cannot be found, and that gc may free at once."""
     connection.execute(
         "UPDATE contents SET digest = ?, staged = 0 WHERE content = ?", (_new_mark(), content)
     )
