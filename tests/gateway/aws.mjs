@@ -73,3 +73,5 @@ const done = [];
 for (const [scenario, model] of jobs) done.push(await scenarios[scenario](model));
 console.log(JSON.stringify(done));
 client.destroy();
+// A stream that was left unread keeps its connection, and that keeps the process.
+process.exit(0);
