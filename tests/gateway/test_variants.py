@@ -390,9 +390,27 @@ models = ["us.anthropic.*"]
     assert running.stop() == 0
 
 
+_held: list[Any] = []
+
+
+def held(client: Any) -> Any:
+    """A client that is closed after its test: what an error keeps is freed in any order, its sockets too."""
+    _held.append(client)
+    return client
+
+
+@pytest.fixture(autouse=True)
+def _no_client_is_left() -> Iterator[None]:
+    yield
+    while _held:
+        _held.pop().close()
+
+
 def signed(url: str, **given: Any) -> Any:
     keys = {"aws_access_key": "alice", "aws_secret_key": SECRET, **given}
-    return anthropic.AnthropicBedrock(base_url=url, aws_region="eu-west-1", max_retries=0, **keys)
+    return held(
+        anthropic.AnthropicBedrock(base_url=url, aws_region="eu-west-1", max_retries=0, **keys)
+    )
 
 
 @pytest.mark.parametrize("prefix", ["", "/bedrock", "/anthropic"])
@@ -415,24 +433,31 @@ def test_a_wrong_signature_of_claude_on_bedrock_is_refused(
 
 
 def test_a_token_opens_the_gateway_for_vertex(locked: Running) -> None:
-    made = anthropic.AnthropicVertex(
-        base_url=f"{locked.url}/v1", region="r", project_id="p", access_token=SECRET, max_retries=0
+    url = f"{locked.url}/v1"
+    made = held(
+        anthropic.AnthropicVertex(
+            base_url=url, region="r", project_id="p", access_token=SECRET, max_retries=0
+        )
     )
+    wrong = held(made.copy(access_token="wrong"))
     told = made.messages.create(model="echo", max_tokens=9, messages=HI)
     assert told.content[0].text == "echo: Hi"
     assert made.messages.count_tokens(model="echo", messages=HI).input_tokens > 0
     with pytest.raises(anthropic.AuthenticationError):
-        made.copy(access_token="wrong").messages.create(model="echo", max_tokens=9, messages=HI)
+        wrong.messages.create(model="echo", max_tokens=9, messages=HI)
 
 
 def test_a_key_of_azure_opens_the_gateway(locked: Running) -> None:
-    made = openai.AzureOpenAI(
-        azure_endpoint=locked.url, api_key=SECRET, api_version="2024-10-21", max_retries=0
+    made = held(
+        openai.AzureOpenAI(
+            azure_endpoint=locked.url, api_key=SECRET, api_version="2024-10-21", max_retries=0
+        )
     )
+    wrong = held(made.copy(api_key="wrong"))
     told = made.chat.completions.create(model="echo", messages=HI)
     assert told.choices[0].message.content == "echo: Hi"
     with pytest.raises(openai.AuthenticationError):
-        made.copy(api_key="wrong").chat.completions.create(model="echo", messages=HI)
+        wrong.chat.completions.create(model="echo", messages=HI)
 
 
 @pytest.mark.parametrize("stream", [False, True])
