@@ -514,17 +514,21 @@ def test_a_path_that_leads_elsewhere_is_refused(locked: Running, server: Server,
     assert server.seen == []
 
 
-@pytest.mark.parametrize("value", [None, 7])
-def test_a_body_of_another_model_than_claude_is_refused_in_the_words_of_aws(
-    gateway: Running, value: Any
-) -> None:
-    made = boto3.client(
+def boto(url: str) -> Any:
+    return boto3.client(
         "bedrock-runtime",
-        endpoint_url=gateway.url,
+        endpoint_url=url,
         region_name="us-east-1",
         aws_access_key_id="any",
         aws_secret_access_key="key",
     )
+
+
+@pytest.mark.parametrize("value", [None, 7])
+def test_a_body_of_another_model_than_claude_is_refused_in_the_words_of_aws(
+    gateway: Running, value: Any
+) -> None:
+    made = boto(gateway.url)
     body: dict[str, Any] = {"inputText": "Hi"} | ({} if value is None else {"anthropic_version": 7})
     with pytest.raises(
         botocore.exceptions.ClientError, match="anthropic_version: is required"
@@ -535,13 +539,7 @@ def test_a_body_of_another_model_than_claude_is_refused_in_the_words_of_aws(
 
 def test_boto3_invokes_claude(gateway: Running, server: Server) -> None:
     server.row, server.answer = {"dialect": "openai_chat"}, None
-    made = boto3.client(
-        "bedrock-runtime",
-        endpoint_url=gateway.url,
-        region_name="us-east-1",
-        aws_access_key_id="any",
-        aws_secret_access_key="key",
-    )
+    made = boto(gateway.url)
     asked = {"anthropic_version": "bedrock-2023-05-31", "max_tokens": 9, "messages": HI}
     body = json.dumps(asked).encode()
     told = made.invoke_model(modelId="llama-3", body=body)

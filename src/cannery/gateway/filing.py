@@ -107,20 +107,17 @@ class Filer:
         history = Conversation.trusted(filing.history)
         link = msgspec.structs.replace(filing.link, kind=REPEAT)
         repeat = msgspec.structs.replace(filing, identifier=promised, is_exact=True, link=link)
-        failed: CanneryError | None = None
+        filed: Filed | CanneryError | None = None
         for _ in range(_ATTEMPTS):
             match = self.look_up(history, filing.session or "").match
             if match is None:
                 return
             place = Match(len(history), match.identifier, match.position, match.position + 1)
             filed = self.store.file_many([msgspec.structs.replace(repeat, match=place)])[0]
-            if isinstance(filed, Filed):
-                return
-            failed = filed
-            if not isinstance(failed, ConflictError):
+            if not isinstance(filed, ConflictError):
                 break
-        if failed is not None:
-            raise failed
+        if isinstance(filed, CanneryError):
+            raise filed
 
     def _move(self, promised: str, identifier: str) -> None:
         self._moved[promised] = identifier
