@@ -390,27 +390,9 @@ models = ["us.anthropic.*"]
     assert running.stop() == 0
 
 
-_held: list[Any] = []
-
-
-def held(client: Any) -> Any:
-    """A client that is closed after its test: what an error keeps is freed in any order, its sockets too."""
-    _held.append(client)
-    return client
-
-
-@pytest.fixture(autouse=True)
-def _no_client_is_left() -> Iterator[None]:
-    yield
-    while _held:
-        _held.pop().close()
-
-
 def signed(url: str, **given: Any) -> Any:
     keys = {"aws_access_key": "alice", "aws_secret_key": SECRET, **given}
-    return held(
-        anthropic.AnthropicBedrock(base_url=url, aws_region="eu-west-1", max_retries=0, **keys)
-    )
+    return anthropic.AnthropicBedrock(base_url=url, aws_region="eu-west-1", max_retries=0, **keys)
 
 
 @pytest.mark.parametrize("prefix", ["", "/bedrock", "/anthropic"])
@@ -434,12 +416,10 @@ def test_a_wrong_signature_of_claude_on_bedrock_is_refused(
 
 def test_a_token_opens_the_gateway_for_vertex(locked: Running) -> None:
     url = f"{locked.url}/v1"
-    made = held(
-        anthropic.AnthropicVertex(
-            base_url=url, region="r", project_id="p", access_token=SECRET, max_retries=0
-        )
+    made = anthropic.AnthropicVertex(
+        base_url=url, region="r", project_id="p", access_token=SECRET, max_retries=0
     )
-    wrong = held(made.copy(access_token="wrong"))
+    wrong = made.copy(access_token="wrong")
     told = made.messages.create(model="echo", max_tokens=9, messages=HI)
     assert told.content[0].text == "echo: Hi"
     assert made.messages.count_tokens(model="echo", messages=HI).input_tokens > 0
@@ -448,12 +428,10 @@ def test_a_token_opens_the_gateway_for_vertex(locked: Running) -> None:
 
 
 def test_a_key_of_azure_opens_the_gateway(locked: Running) -> None:
-    made = held(
-        openai.AzureOpenAI(
-            azure_endpoint=locked.url, api_key=SECRET, api_version="2024-10-21", max_retries=0
-        )
+    made = openai.AzureOpenAI(
+        azure_endpoint=locked.url, api_key=SECRET, api_version="2024-10-21", max_retries=0
     )
-    wrong = held(made.copy(api_key="wrong"))
+    wrong = made.copy(api_key="wrong")
     told = made.chat.completions.create(model="echo", messages=HI)
     assert told.choices[0].message.content == "echo: Hi"
     with pytest.raises(openai.AuthenticationError):
