@@ -79,6 +79,16 @@ def test_page_in_the_docs_is_current():
         (["roles", "explan", "x"], "Did you mean 'explain'?", "cannery roles explain"),
         (["list", "--limit", "many"], "takes a number from 0 up", "list --help"),
         (["--nonsense"], "takes no '--nonsense'", "--help"),
+        (
+            ["--stoer", "x", "list"],
+            "takes no '--stoer' before a verb. Did you mean --store?",
+            "help",
+        ),
+        (["translate", "--to", "antropi"], "Did you mean 'anthropic_messages'?", "Known:"),
+        (["translate", "--to", "gemnii"], "Did you mean 'gemini_generate'?", "Known:"),
+        (["search", "x", "--limit", "many"], "takes a number from 0 up", "search --help"),
+        (["show", "@0"], "no conversation @0", "@ is the newest one"),
+        (["tag", "@", "two\nlines"], "is not a tag", "one line"),
         (["list", "--since", "yesterday"], "no time: 'yesterday'", "7d"),
     ],
 )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import threading
 
 CHAT = {"title": "T", "messages": [{"role": "user", "content": "Hi"}]}
 
@@ -76,3 +78,37 @@ def test_folders_of_programs_are_found_and_left_as_they_are(run, tmp_path):
     assert "Claude Code transcript" in told.out
     assert "nothing was imported" in told.err
     assert sorted(path.name for path in home.iterdir()) == [".claude"]
+
+
+def test_a_store_in_a_folder_is_left_out(run, tmp_path):
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "chat.json").write_text(json.dumps(CHAT))
+    first = run("import", data, "--store", data / "store")
+    again = run("import", data, "--store", data / "store")
+
+    assert first.code == again.code == 0
+    assert "store (a Cannery store)" in again.err
+    assert len(run("list", "--store", data / "store", "--json").json) == 1
+
+
+def test_a_store_is_no_folder_of_transcripts(run, tmp_path):
+    (tmp_path / "chat.json").write_text(json.dumps(CHAT))
+    run("import", tmp_path / "chat.json", "--store", tmp_path / "store")
+    ran = run("import", tmp_path / "store", "--store", tmp_path / "other")
+
+    assert ran.code == 1
+    assert "is a Cannery store" in ran.err
+    assert "cannery export --all" in ran.err
+
+
+def test_a_named_pipe_is_read(run, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_text, args=(json.dumps(CHAT),))
+    writer.start()
+    ran = run("import", pipe, "--store", tmp_path / "store")
+    writer.join()
+
+    assert ran.code == 0
+    assert len(run("list", "--store", tmp_path / "store", "--json").json) == 1

@@ -159,7 +159,30 @@ def test_store_that_is_a_file(run, tmp_path):
     ran = run("list", "--store", tmp_path / "file")
 
     assert ran.code == 1
-    assert len(ran.err.splitlines()) == 2
+    problem, fix = ran.err.splitlines()
+    assert "it is a file" in problem
+    assert f"sqlite:{tmp_path / 'file'}" in fix
+
+
+def test_looking_for_a_store_in_one_file_makes_none(run, tmp_path):
+    ran = run("list", "--store", f"sqlite:{tmp_path / 'none.db'}")
+
+    assert ran.code == 1
+    assert "there is no store at" in ran.err
+    assert not (tmp_path / "none.db").exists()
+
+
+def test_removing_a_tag_that_is_not_there_is_told(run, store):
+    ran = run("tag", "@", "--remove", "nothing", "--store", store)
+
+    assert ran.code == 0
+    assert "has no tag 'nothing'" in ran.err
+
+
+def test_a_limit_of_none_is_named(run, store):
+    ran = run("list", "--limit", "0", "--store", store)
+
+    assert "matches --limit 0" in ran.err
 
 
 def test_progress_of_a_rebuilt_index_ends_at_its_end(store):

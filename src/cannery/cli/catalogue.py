@@ -7,36 +7,36 @@ from collections.abc import Mapping
 from types import ModuleType
 
 GROUPS: Mapping[str, Mapping[str, str]] = {
-    "Say it another way": {
-        "translate": "say a request, response or stream in another dialect",
-        "doctor": "which message breaks which provider, and why",
-        "roles": "role names: normalize, explain, compare, count",
+    "Translation": {
+        "translate": "translate a request, response or stream to another dialect",
+        "doctor": "find what a provider refuses, and fix it",
+        "roles": "normalize, explain, compare and count role names",
     },
     "Conversations": {
-        "list": "the conversations of a store",
-        "show": "read a conversation",
+        "list": "list the conversations of a store",
+        "show": "print a conversation",
         "search": "find messages by their words",
-        "fork": "branch off a conversation at any message",
-        "tag": "add and remove tags, give a title",
+        "fork": "fork a conversation at any message",
+        "tag": "add and remove tags, set a title",
         "delete": "delete conversations",
-        "erase": "delete conversations and leave none of their words in any file",
-        "import": "take in chats from other programs and data sets",
+        "erase": "delete conversations and remove their text from every file",
+        "import": "import chats of other programs and data sets",
         "export": "write conversations as a dialect, Markdown, HTML, JSONL",
-        "stats": "messages, bytes, roles and models of a store",
+        "stats": "count messages, bytes, roles and models",
     },
     "The store": {
-        "verify": "derive every hash again and name all damage",
-        "gc": "free what nothing reaches",
+        "verify": "recompute every hash and report all damage",
+        "gc": "free the space of deleted conversations and unused content",
         "reindex": "build the index again",
-        "backup": "copy a store that may be in use",
-        "restore": "make a store from a backup, and verify it",
-        "keys": "the keys of an encrypted store: list, create, rotate, destroy",
+        "backup": "copy a store, also while it is in use",
+        "restore": "make a store from a backup and verify it",
+        "keys": "list, create, rotate and destroy keys of an encrypted store",
     },
-    "Around it": {
+    "Servers and settings": {
         "serve": "run the gateway",
-        "view": "conversations in a browser",
-        "config": "every setting, and where it comes from",
-        "completion": "completion for bash, zsh and fish",
+        "view": "show conversations in a browser",
+        "config": "print every setting and its source",
+        "completion": "print a completion script for bash, zsh or fish",
     },
 }
 VERBS: Mapping[str, str] = {name: text for group in GROUPS.values() for name, text in group.items()}

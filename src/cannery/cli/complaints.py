@@ -45,18 +45,22 @@ def choose(word: str, known: Iterable[str], what: str) -> str:
     names = list(known)
     if word in names:
         return word
-    near = nearest(word, names)
+    raise _unknown(word, names, what, nearest(word, names))
+
+
+def _unknown(word: str, names: Iterable[str], what: str, near: str) -> Misuse:
     meant = f" Did you mean {near!r}?" if near else ""
-    raise Misuse(f"there is no {what} {word!r}.{meant}", f"Known: {', '.join(names)}")
+    return Misuse(f"there is no {what} {word!r}.{meant}", f"Known: {', '.join(names)}")
 
 
 def choose_dialect(word: str) -> str:
     """The name of a dialect, checked."""
-    from cannery.dialects import dialect_names, find_dialect, is_dialect
+    from cannery.dialects import all_dialects, dialect_names, find_dialect, is_dialect
 
     folded = word.strip().lower()
-    return (
-        find_dialect(folded).name
-        if is_dialect(folded)
-        else choose(word, dialect_names(), "dialect")
-    )
+    if is_dialect(folded):
+        return find_dialect(folded).name
+    names = dialect_names()
+    short = {name: each.name for each in all_dialects() for name in each.short_names}
+    near = nearest(word, [*names, *short])
+    raise _unknown(word, names, "dialect", short.get(near, near))

@@ -16,8 +16,10 @@ from cannery.cli.complaints import (
     WRONG,
     Complaint,
     Misuse,
+    nearest,
 )
-from cannery.cli.terminal import COLOUR_CHOICES, choose_colour, harmless, paint
+from cannery.cli.files import flush
+from cannery.cli.terminal import choose_colour, harmless, paint
 from cannery.errors import (
     CanneryError,
     ConfigurationError,
@@ -29,6 +31,9 @@ _LONGEST = 600
 # Instead of an exit code: an error that only a bug can explain.
 BROKEN = -1
 _METADATA = ".dist-info"
+# The options that may stand before the verb.
+_WITH_VALUE = ("--store", "--encryption-key", "--color")
+_LEADING = (*_WITH_VALUE, "--json", "--quiet", "-q", "--version", "-V", "--help", "-h")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -44,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     try:
         code = _run(given)
-        sys.stdout.flush()
+        flush()
     except BrokenPipeError:
         # Nobody reads any more; Python would complain when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -84,18 +89,16 @@ def _split(given: list[str]) -> tuple[list[str], list[str]]:
     waiting = list(given)
     while waiting and waiting[0].startswith("-"):
         option = waiting.pop(0)
+        name = option.partition("=")[0]
+        if name not in _LEADING:
+            near = nearest(name, _LEADING)
+            meant = f" Did you mean {near}?" if near else ""
+            fix = "Its own options stand after the verb; see `cannery --help`"
+            raise Misuse(f"cannery takes no {name!r} before a verb.{meant}", fix)
         leading.append(option)
-        if option in ("--store", "--color") and waiting:
+        if option in _WITH_VALUE and waiting:
             leading.append(waiting.pop(0))
-    if not waiting and any(option not in ("--version", "-V", "-h", "--help") for option in leading):
-        _check_alone(leading)
     return leading, waiting
-
-
-def _check_alone(leading: list[str]) -> None:
-    known = ("--version", "-V", "--json", "--quiet", "-q", "--store", "--color", *COLOUR_CHOICES)
-    if leading[0].partition("=")[0] not in (*known, "--help", "-h"):
-        raise Misuse(f"cannery takes no {leading[0]!r}", "See `cannery --help`")
 
 
 def _version() -> int:
@@ -163,6 +166,8 @@ def explain(error: Exception) -> tuple[str, str, int]:
             return f"{name}: {error.strerror}", "Give a file, or - for stdin", WRONG
         case OSError(filename=str(name)):
             return f"{name}: {error.strerror}", "", WRONG
+        case OSError(strerror=str(reason)):
+            return reason, "", WRONG
         case OSError() | UnicodeError():
             return str(error), "", WRONG
         case EOFError():

@@ -114,7 +114,7 @@ def _html(leaving: Iterator[Leaving], _: Order) -> Iterator[Piece]:
     try:
         from cannery.viewer.static import static_page
     except ImportError as error:
-        missing = f"pages need what is not installed ({error.name})"
+        missing = f"the viewer is not installed ({error.name} is missing)"
         raise Complaint(missing, "pip install 'cannery[viewer]'") from None
     pages = [(each.metadata, each.conversation) for each in leaving]
     yield Piece(b"".join(static_page(pages)))

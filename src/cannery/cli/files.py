@@ -74,7 +74,7 @@ def writing(name: str | None) -> Iterator[IO[bytes]]:
     """Open stdout (None or ``-``), or a file that appears, complete, when all went well."""
     if name is None or name == "-":
         yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
+        flush()
         return
     from pathlib import Path
 
@@ -93,6 +93,18 @@ def writing(name: str | None) -> Iterator[IO[bytes]]:
         partial.replace(target)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def flush() -> None:
+    """Write out what stdout holds back; an error names stdout."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        # What cannot be written would fail again when Python exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise Complaint(f"stdout: {error.strerror}") from None
 
 
 @contextlib.contextmanager
@@ -120,15 +132,17 @@ def pretty(body: bytes, *, always: bool = False) -> bytes:
 
 @contextlib.contextmanager
 def as_path(name: str) -> Iterator[str]:
-    """A path to read: a pipe is kept in a file while it is looked at twice."""
-    if name != "-":
+    """A path to read: a pipe (stdin, or one with a name) is kept in a file while it is read twice."""
+    from pathlib import Path
+
+    if name != "-" and not Path(name).is_fifo():
         yield name
         return
     import tempfile
 
     with tempfile.TemporaryDirectory(prefix="cannery-") as folder:
-        path = f"{folder}/{shown(name)}"
-        with open(path, "wb") as kept, reading("-") as stream:  # noqa: PTH123 - as above
+        path = f"{folder}/{Path(shown(name)).name}"
+        with open(path, "wb") as kept, reading(name) as stream:  # noqa: PTH123 - as above
             while chunk := stream.read(1 << 20):
                 kept.write(chunk)
         yield path

@@ -12,7 +12,19 @@ from cannery.messages.role import Role
 from cannery.storage import Store, Summary
 from cannery.storage.metadata import PROFILES
 
-FILTERS = ("tag", "profile", "model", "role", "since", "until", "client", "session", "kind", "key")
+FILTERS = (
+    "tag",
+    "profile",
+    "model",
+    "role",
+    "since",
+    "until",
+    "client",
+    "session",
+    "kind",
+    "key",
+    "limit",
+)
 
 
 def add_filters(parser: Parser) -> None:
@@ -21,14 +33,14 @@ def add_filters(parser: Parser) -> None:
     add("--tag", metavar="TAG", help="only those with this tag")
     add("--profile", metavar="NAME", help="only those of this profile: archive or chat")
     add("--model", metavar="NAME", help="only those with this model")
-    add("--role", metavar="ROLE", help="only those in which this role speaks")
+    add("--role", metavar="ROLE", help="only those with a message of this role")
     add("--since", metavar="TIME", help="changed since: a date, or 90m, 12h, 7d, 2w")
     add("--until", metavar="TIME", help="changed before")
-    add("--client", metavar="NAME", help="only those held with this program, as the gateway tells")
-    add("--session", metavar="ID", help="all that belongs to this session of a program")
-    add("--key", metavar="NAME", help="only those of this key of the gateway, or scope")
+    add("--client", metavar="NAME", help="only those of this program, as the gateway recorded it")
+    add("--session", metavar="ID", help="all conversations of this session of a program")
+    add("--key", metavar="NAME", help="only those of this key of the gateway (its scope)")
     add("--kind", metavar="KIND", help="only this kind: compaction, subagent, title, summary, ...")
-    add("--all", action="store_true", help="also what programs ask beside, as for titles")
+    add("--all", action="store_true", help="also side requests of programs, such as for titles")
 
 
 def select(store: Store, options: argparse.Namespace) -> tuple[Summary, ...]:

@@ -37,8 +37,8 @@ def tell(options: argparse.Namespace, summary: ImportSummary) -> None:
     if summary.left_alone:
         names = ", ".join(harmless(name) for name in summary.left_alone[:_FEW])
         more = ", …" if len(summary.left_alone) > _FEW else ""
-        left = counted(len(summary.left_alone), "file")
-        note(f"left alone, no conversation in it: {left} ({names}{more})", quiet=options.quiet)
+        left = f"{len(summary.left_alone):,} without a conversation"
+        note(f"left out: {left} ({names}{more})", quiet=options.quiet)
     if len(summary.problems) > _MOST:
         note(f"… and {len(summary.problems) - _MOST} more problems", quiet=options.quiet)
 
@@ -84,7 +84,7 @@ def discover(options: argparse.Namespace) -> int:
         write_json([each._asdict() for each in found])
         return DONE
     if not found:
-        note("no folder of a known program is here", quiet=options.quiet)
+        note("found no folder of a known program", quiet=options.quiet)
         return DONE
     rows = [
         [each.program, harmless(each.path), f"{each.files:,}", size_text(each.bytes)]

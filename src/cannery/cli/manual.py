@@ -15,29 +15,31 @@ _INTRODUCTION = """\
 
 Written from the parsers by `python -m cannery.cli.manual`; do not edit.
 
-- **The answer goes to stdout, everything else to stderr.** On a terminal it is coloured, aligned and paged; in a
-  pipe it is plain, one record a line, without headers. `--json` gives every verb's answer as JSON, `--quiet` leaves out
-  notes.
-- **`-` is stdin.** A verb that reads a file reads a pipe.
-- **Ids** may be cut to any unique beginning. `@` is the conversation that changed last, `@2` the one before.
+- **The result goes to stdout, everything else to stderr.** On a terminal the result is coloured, aligned and paged; in
+  a pipe it is plain, one record a line, without headers. `--json` writes the result of any verb as JSON, `--quiet`
+  leaves out notes.
+- **`-` is stdin.** A verb that reads a file also reads a pipe.
+- **Ids** may be given as any unique prefix. `@` is the most recently changed conversation, `@2` the one before.
 - **The store** is `--store`, else `CANNERY_STORE`, else `$XDG_DATA_HOME/cannery`, else `~/.local/share/cannery`.
 - **Files** that a verb writes appear when they are complete, or not at all.
-- **Options** may stand anywhere, `--store`, `--json`, `--quiet` and `--color` also before the verb.
+- **Options** may be given anywhere after the verb; `--store`, `--encryption-key`, `--json`, `--quiet` and `--color`
+  also before it.
 
 | exit code | meaning |
 |---|---|
-| 0 | done |
-| 1 | it ran, and what it looked at is wrong, missing, damaged or lost something that was not allowed to be lost |
-| 2 | it was asked wrongly: a verb, option, dialect, format or setting that does not exist |
-| 130 | interrupted with Ctrl-C; nothing is left half done |
-| 141 | nobody read its output any more |
+| 0 | success |
+| 1 | the input is invalid, missing or damaged, or the policy refuses a loss |
+| 2 | usage error: an unknown verb, option, dialect, format or setting |
+| 130 | interrupted with Ctrl-C; no file is left incomplete |
+| 141 | the reader of its output has closed the pipe |
 
 | variable | meaning |
 |---|---|
-| `CANNERY_STORE` | where the store is |
-| `NO_COLOR`, `FORCE_COLOR` | never colour, always colour; `--color` beats both |
-| `PAGER` | what long answers are shown with on a terminal (`less`) |
-| `CANNERY_DEBUG` | show where an error comes from |
+| `CANNERY_STORE` | the path or URL of the store |
+| `CANNERY_ENCRYPTION_KEY` | the source of the keys of an encrypted store |
+| `NO_COLOR`, `FORCE_COLOR` | never colour, always colour; `--color` overrides both |
+| `PAGER` | the pager for long results on a terminal (`less`) |
+| `CANNERY_DEBUG` | print the traceback of an error |
 
 Completion for a shell: `cannery completion bash`, `zsh` or `fish`.
 """

@@ -135,15 +135,15 @@ def verb_parser(name: str) -> Parser:
         parser.add_argument(
             "--encryption-key",
             metavar="SOURCE",
-            help="where the keys of an encrypted store are: file:PATH or command:WORDS, with {scope} "
+            help="the source of the keys of an encrypted store: file:PATH or command:WORDS, with {scope} "
             "(CANNERY_ENCRYPTION_KEY)",
         )
-    parser.add_argument("--json", action="store_true", help="answer in JSON")
-    parser.add_argument("-q", "--quiet", action="store_true", help="no notes and no progress")
+    parser.add_argument("--json", action="store_true", help="write the result as JSON")
+    parser.add_argument("-q", "--quiet", action="store_true", help="no notes and no progress bar")
     parser.add_argument(
         "--color", choices=COLOUR_CHOICES, default="auto", help="when to colour (NO_COLOR: never)"
     )
-    parser.add_argument("-h", "--help", action="store_true", help="this text")
+    parser.add_argument("-h", "--help", action="store_true", help="show this help")
     return parser
 
 
@@ -175,7 +175,9 @@ def overview(wide: int = 0) -> str:
             )
         parts.append("")
     parts += [paint("Examples", "bold"), _EXAMPLES, ""]
-    more = "`cannery VERB --help` says more. Exit codes: 0 done, 1 something is wrong, 2 usage."
+    more = (
+        "`cannery VERB --help` describes a verb. Exit codes: 0 success, 1 failure, 2 usage error."
+    )
     parts.append(textwrap.fill(more, wide))
     return "\n".join(parts) + "\n"
 
@@ -186,7 +188,7 @@ def find_verb(word: str) -> str:
         return word
     near = nearest(word, VERBS, _SYNONYMS)
     meant = f" Did you mean `cannery {near}`?" if near else ""
-    raise Misuse(f"there is no verb {word!r}.{meant}", "`cannery` alone lists them")
+    raise Misuse(f"there is no verb {word!r}.{meant}", "`cannery` without arguments lists them")
 
 
 _SYNONYMS: dict[str, Any] = {

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from cannery.cli.complaints import Complaint, choose_dialect
+from cannery.cli.complaints import WRONG, Complaint, choose_dialect
 from cannery.cli.diagnosis import Patient, read_patient
 from cannery.cli.files import as_path, read, shown
 from cannery.errors import InputError
@@ -35,7 +35,7 @@ class Patients:
         with as_path(options.what) as path:
             if options.source:
                 dialect = choose_dialect(options.source)
-                yield read_patient(name, read(path), dialect, "as told", is_alone=True)
+                yield read_patient(name, read(path), dialect, "as asked for", is_alone=True)
                 return
             yield from self._detected(name, Path(path))
 
@@ -67,13 +67,21 @@ class Patients:
 
 
 def _stored(options: argparse.Namespace) -> Patient:
-    from cannery.cli.stores import find, opened
+    from cannery.cli.stores import find, find_place, is_there, opened
     from cannery.messages import Request, absent
 
-    if "." in options.what or "/" in options.what:
-        raise Complaint(f"{options.what}: no such file", "Give a file, - for stdin, or an id")
+    fix = "Give a file, a folder, - for stdin, or the id of a conversation"
+    has_store = is_there(find_place(options.store)[0])
+    if "." in options.what or "/" in options.what or not (has_store or options.store):
+        raise Complaint(f"{options.what}: no such file", fix)
     with opened(options) as store:
-        conversation = find(store, options.what)
+        try:
+            conversation = find(store, options.what)
+        except Complaint as error:
+            if error.code != WRONG or options.what.startswith("@"):
+                raise
+            problem = f"{options.what}: no such file, and {error.problem}"
+            raise Complaint(problem, fix) from None
         model = conversation.metadata.model or absent
         request = Request(conversation.hydrate(), model)
         return Patient(conversation.identifier, request, reason=conversation.title)

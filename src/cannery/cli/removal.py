@@ -17,7 +17,7 @@ def add_removal_arguments(parser: Parser) -> None:
     """What such a verb takes."""
     add = parser.add_argument
     add("ids", metavar="ID", nargs="+", help="the conversations")
-    add("-y", "--yes", action="store_true", help="do not ask")
+    add("-y", "--yes", action="store_true", help="do not ask for confirmation")
 
 
 def remove(

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from cannery.backends import locate, shown
 from cannery.cli.complaints import Complaint, Misuse
 from cannery.cli.files import note
 from cannery.cli.terminal import harmless, one_line
@@ -43,10 +44,12 @@ def find_key(chosen: str | None) -> tuple[str | None, str]:
 
 def is_there(place: str) -> bool:
     """Whether there is a store, as far as one can tell without opening it."""
-    scheme, colon, path = place.partition(":")
-    if colon and len(scheme) > 1 and scheme.isalpha() and scheme != "file":
+    kind, path = locate(place)
+    if kind == "sqlite":
+        return path in ("", ":memory:") or Path(path).exists()
+    if kind != "directory":
         return True
-    folder = Path(path.removeprefix("//") if colon and scheme == "file" else place)
+    folder = Path(path)
     return folder.is_dir() and any(folder.iterdir())
 
 
@@ -54,11 +57,14 @@ def is_there(place: str) -> bool:
 def opened(options: argparse.Namespace, *, make: bool = False) -> Iterator[Store]:
     """The store that was chosen; ``make`` lets it be a new one."""
     place, origin = find_place(options.store)
-    if not make and not is_there(place):
-        raise Complaint(
-            f"there is no store at {place} ({origin})",
-            "`cannery import FILE` or `cannery serve` makes one; --store names another",
-        )
+    if not is_there(place):
+        if locate(place)[0] == "directory" and Path(place).is_file():
+            problem = f"there is no store at {place} ({origin}): it is a file"
+            raise Complaint(problem, f"For a store in one SQLite file give sqlite:{place}")
+        if not make:
+            problem = f"there is no store at {shown(place)} ({origin})"
+            fix = "`cannery import FILE` or `cannery serve` makes one; --store names another"
+            raise Complaint(problem, fix)
     with open_store(place, encryption_key=find_key(options.encryption_key)[0]) as store:
         for damage in store.recovered:
             note(f"recovered: {damage}", quiet=options.quiet)
@@ -106,11 +112,11 @@ def find(store: Store, word: str) -> StoredConversation:
 
 
 def _recent(store: Store, number: str) -> StoredConversation:
-    if number and not number.isdecimal():
+    if number and (not number.isdecimal() or not int(number)):
         raise Misuse(f"no conversation @{number}", "@ is the newest one, @2 the one before")
     rank = int(number or 1)
     found = store.list(limit=rank)
-    if rank < 1 or len(found) < rank:
+    if len(found) < rank:
         raise Complaint(f"no conversation @{number}: there are {len(found)}")
     return store.get(found[rank - 1].identifier)
 

@@ -190,13 +190,12 @@ def chunks_of(source: Source) -> Iterator[bytes]:
             yield chunk
 
 
-def bulk(options: argparse.Namespace, source: Source, size: int) -> int:
-    """Translate one body a line."""
+def bulk(options: argparse.Namespace, source: Source, size: int, found: tuple[str, str]) -> int:
+    """Translate one body a line, of the dialect and kind that were found."""
     from cannery.cli import bulk as work
     from cannery.cli.bulk_report import BulkReport
 
-    first = source.head.lstrip().partition(b"\n")[0]
-    dialect, kind = identify(options, first)
+    dialect, kind = found
     task = work.Task(
         dialect,
         options.to,

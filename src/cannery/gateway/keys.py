@@ -119,8 +119,11 @@ def _read_file(path: str | None) -> list[tuple[str, str]]:
         return []
     try:
         text = Path(path).expanduser().read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeError) as error:
-        raise ConfigurationError("keys.file", f"cannot be read: {error}") from None
+    except OSError as error:
+        problem = f"{path} cannot be read: {error.strerror}"
+        raise ConfigurationError("keys.file", problem) from None
+    except UnicodeError as error:
+        raise ConfigurationError("keys.file", f"{path} is not UTF-8: {error}") from None
     lines = [line.strip() for line in text.splitlines()]
     found = []
     for line in lines:

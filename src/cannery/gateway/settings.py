@@ -261,8 +261,10 @@ def read_settings(path: Path) -> Settings:
     try:
         # Some editors begin a file with a mark that TOML does not know.
         text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeError) as error:
-        raise ConfigurationError(str(path), f"cannot be read: {error}") from None
+    except OSError as error:
+        raise ConfigurationError(str(path), f"cannot be read: {error.strerror}") from None
+    except UnicodeError as error:
+        raise ConfigurationError(str(path), f"not UTF-8: {error}") from None
     return parse_settings(text, str(path))
 
 

@@ -113,7 +113,7 @@ def check_format(path: str | os.PathLike[str], format: str | None = None) -> Non
 def _formats(sources: list[Source], name: str | None, summary: ImportSummary) -> list[Any]:
     """Each source with its format; of several, those that have none are told, and left alone if they hold no chat."""
     if name is not None:
-        return [(source, find_format(name), "as told") for source in sources]
+        return [(source, find_format(name), "as asked for") for source in sources]
     found = []
     for source in sources:
         try:

@@ -23,14 +23,21 @@ _ARCHIVES = (b"PK\x03\x04", b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\x00")
 _JSON = re.compile(r"""\{\s*(?:["}]|$)|\[\s*(?:[\[{"\]\d-]|$|true|false|null)""")
 # Folders that programs fill and no chat lies in.
 _PASSED_BY = frozenset({"__MACOSX", ".git", "node_modules"})
+# The file that marks a folder as a store of ours, whose files are no transcripts: they may be changing, and without the
+# rest of the store they have neither titles nor forks.
+_STORE = "cannery.json"
 
 
 def open_sources(path: str | os.PathLike[str], left_alone: list[str] | None = None) -> list[Source]:
     """The file at a path, or what an archive or a folder holds; ``left_alone`` is told what holds no chat."""
     place = Path(path)
     others: list[str] = [] if left_alone is None else left_alone
+    if (place / _STORE).is_file():
+        problem = f"{str(path)!r} is a Cannery store"
+        raise InputError(f"{problem}: `cannery export --all -o FILE --store` writes it as a file")
     if place.is_dir():
-        return [source for each in _files(place) for source in _of_folder(each, place, others)]
+        found = _files(place, others)
+        return [source for each in found for source in _of_folder(each, place, others)]
     if not place.is_file():
         raise InputError(f"no file at {str(path)!r}")
     try:
@@ -39,10 +46,14 @@ def open_sources(path: str | os.PathLike[str], left_alone: list[str] | None = No
         raise InputError(f"{place.name}: {error}") from None
 
 
-def _files(folder: Path) -> list[Path]:
-    """Every file below a folder, what belongs together side by side."""
+def _files(folder: Path, others: list[str]) -> list[Path]:
+    """Every file below a folder, what belongs together side by side; stores are left alone."""
     found = []
     for root, folders, names in os.walk(folder):
+        if _STORE in names:
+            others.append(f"{Path(root).relative_to(folder).as_posix()} (a Cannery store)")
+            folders.clear()
+            continue
         folders[:] = sorted(name for name in folders if name not in _PASSED_BY)
         found += [Path(root, name) for name in names]
     return sorted((each for each in found if each.is_file()), key=lambda each: each.as_posix())

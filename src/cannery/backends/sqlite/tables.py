@@ -322,6 +322,16 @@ def translated(path: str) -> Iterator[None]:
         raise DamageError(path, str(error)) from error
 
 
+def _make_file(path: str) -> None:
+    """Make an empty file that only its owner reads; another process may make it first."""
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
+    except FileExistsError:
+        return
+    except OSError as error:
+        raise StoreUnavailableError(f"{path}: {error.strerror}") from error
+
+
 def _check_file(path: str) -> None:
     """Refuse a file that is something else, before anything is written to it."""
     if path == _MEMORY:
@@ -335,8 +345,7 @@ def _check_file(path: str) -> None:
     except FileNotFoundError:
         if not file.parent.is_dir():
             raise StoreUnavailableError(f"{path}: there is no directory {file.parent}") from None
-        with contextlib.suppress(FileExistsError):
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
+        _make_file(path)
         return
     except OSError as error:
         raise StoreUnavailableError(f"{path}: {error.strerror}") from error

@@ -14,8 +14,8 @@ from cannery.cli.stores import opened
 from cannery.wording import counted, size_text
 
 DESCRIPTION = (
-    "Copy the store, as it is at one moment, to a new directory (of a store in one file: to a new file). "
-    "Safe beside running writers. The copy is a store; `cannery restore` makes another from it."
+    "Copy the store, as it is at one moment, to a new directory (a store in one file: to a new file). Can run "
+    "while others write. The copy is a store; `cannery restore` makes another from it."
 )
 EXAMPLES = """
 cannery backup /mnt/backup/2026-11-18
@@ -25,7 +25,7 @@ USES_STORE = True
 
 def add_arguments(parser: Parser) -> None:
     """What the verb takes."""
-    parser.add_argument("path", metavar="PATH", help="where nothing is yet")
+    parser.add_argument("path", metavar="PATH", help="a path that does not exist")
 
 
 def run(options: argparse.Namespace) -> int:

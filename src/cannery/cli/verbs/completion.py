@@ -12,8 +12,8 @@ from cannery.cli.stores import find_place, is_there, opened
 from cannery.cli.terminal import one_line
 
 DESCRIPTION = (
-    "Print a completion script for a shell. The scripts ask for ids of conversations with "
-    "`completion ids BEGINNING`."
+    "Print a completion script for a shell. The scripts ask for ids of conversations with `completion ids "
+    "BEGINNING`."
 )
 EXAMPLES = """
 cannery completion bash > ~/.local/share/bash-completion/completions/cannery

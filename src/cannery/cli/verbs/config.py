@@ -19,8 +19,8 @@ from cannery.cli.tables import table
 from cannery.cli.terminal import harmless
 
 DESCRIPTION = (
-    "Every effective setting, and where it comes from. Keys never stand in the configuration: "
-    "it names the variables that hold them, and those are shown as present or absent."
+    "Print every effective setting and its source. The configuration contains no keys: it names the variables "
+    "that contain them, which are shown as present or absent."
 )
 EXAMPLES = """
 cannery config
@@ -34,7 +34,9 @@ VARIABLES = ("NO_COLOR", "FORCE_COLOR", "PAGER")
 def add_arguments(parser: Parser) -> None:
     """What the verb takes."""
     parser.add_argument(
-        "--config", metavar="FILE", help="the file to look at instead of the usual one"
+        "--config",
+        metavar="FILE",
+        help="the configuration file (default: the one that serve reads)",
     )
 
 

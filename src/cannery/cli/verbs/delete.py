@@ -8,8 +8,8 @@ from cannery.cli.parser import Parser
 from cannery.cli.removal import add_removal_arguments, remove
 
 DESCRIPTION = (
-    "Delete conversations. Their forks stay readable; `cannery gc` frees what nothing needs any more. "
-    "Asks first on a terminal; elsewhere it needs --yes."
+    "Delete conversations. Their forks stay readable; `cannery gc` frees the space. Asks for confirmation on a "
+    "terminal; elsewhere --yes is required."
 )
 EXAMPLES = """
 cannery delete 01k7

@@ -11,12 +11,12 @@ from cannery.cli.patients import Patients
 from cannery.cli.terminal import harmless
 
 DESCRIPTION = (
-    "Which message of a request, a stored conversation or a transcript of another program (`cannery import --formats` "
-    "lists them) breaks which provider, and why: known rules of the providers, each with its source and date. A folder "
-    "is judged file by file. Exits with 1 when its own provider (or one named with --to) is known to refuse it or "
-    "would not hear everything, and when a line is torn. --fix writes the same kind of file with only what is broken "
-    "changed, so that the agent resumes its session. Alone: the dialects, upstreams, keys (present or not, never "
-    "shown) and the store that Cannery sees."
+    "Check a request, a stored conversation or a transcript of another program (`cannery import --formats` lists "
+    "the formats) against the known rules of each provider, each with its source and date. A folder is checked "
+    "file by file. Exits with 1 if its own provider (or one named with --to) refuses it or loses a part of it, or "
+    "if a line is damaged. --fix writes the same kind of file with only the faults changed, so that the agent "
+    "resumes its session. Without arguments: the dialects, upstreams, keys (present or not, never shown) and the "
+    "store that Cannery finds."
 )
 EXAMPLES = """
 cannery doctor
@@ -40,15 +40,22 @@ def add_arguments(parser: Parser) -> None:
         nargs="?",
         help="a request or transcript (- is stdin), a folder of them, or a conversation",
     )
-    add("--from", dest="source", metavar="DIALECT", help="the dialect it is in (else detected)")
-    add("--model", metavar="NAME", help="the model, where the URL names it (Gemini, Azure)")
-    add("--to", metavar="DIALECT", action="append", default=[], help="only this provider")
+    add(
+        "--from",
+        dest="source",
+        metavar="DIALECT",
+        help="the dialect of the request (default: detected)",
+    )
+    add("--model", metavar="NAME", help="the model, if the URL names it (Gemini, Azure)")
+    add("--to", metavar="DIALECT", action="append", default=[], help="check only this provider")
     add(
         "--fix",
         action="store_true",
-        help="write a mended copy of the same kind, or with --to a repaired request; several, one a line",
+        help="write a fixed copy of the same kind, or with --to a request for that provider; several, one a line",
     )
-    add("-o", "--output", metavar="FILE", help="write the copy there (a folder for a folder)")
+    add(
+        "-o", "--output", metavar="FILE", help="write the copy to this file (a folder for a folder)"
+    )
     add(
         "--rules",
         action="store_true",

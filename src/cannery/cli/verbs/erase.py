@@ -8,9 +8,9 @@ from cannery.cli.parser import Parser
 from cannery.cli.removal import add_removal_arguments, remove
 
 DESCRIPTION = (
-    "Delete conversations and leave none of their words in any file of the store. What forks share with them stays, "
-    "and so does content to which other conversations refer. The index is built again at the next search. "
-    "Asks first on a terminal; elsewhere it needs --yes."
+    "Delete conversations and remove their text from every file of the store. What their forks share with them "
+    "stays, and so does content to which other conversations refer. The index is built again at the next search. "
+    "Asks for confirmation on a terminal; elsewhere --yes is required."
 )
 EXAMPLES = """
 cannery erase 01k7 --yes

@@ -17,14 +17,14 @@ from cannery.exporters import exporter_names, find_exporter
 from cannery.wording import counted
 
 DESCRIPTION = (
-    "Write conversations: as bodies of any dialect or records of a data set (one a line when there are several), as "
+    "Write conversations: as bodies of any dialect or records of a data set (one a line if there are several), as "
     "sessions that Claude Code, Codex or Gemini CLI resume (`claude_code`, `codex`, `gemini_cli`; several into a "
     "folder), as messages of the Vercel AI SDK (`uimessage`) or as preference rows from forks (`preferences`), as "
-    "`jsonl` (one conversation a line with title, tags and all content; `cannery import` gives the same conversations "
-    "and forks back), `canisters` (one message a line), `markdown` or `html` (one file that needs nothing else and "
-    "runs nothing). The format is told from --output when --as is missing. An export says what the conversation says: "
-    "no turn is added and no setting is given. --redact takes secrets, e-mail addresses and home folders out of it; "
-    "the store keeps them."
+    "`jsonl` (one conversation a line with title, tags and all content; `cannery import` gives the same "
+    "conversations and forks back), `canisters` (one message a line), `markdown` or `html` (one file that loads "
+    "and runs nothing). Without --as the suffix of --output gives the format. An export has what the conversation "
+    "has: no turn and no setting is added. --redact leaves out secrets, e-mail addresses and home folders; the "
+    "store is not changed."
 )
 EXAMPLES = """
 cannery export @ -o bread.md
@@ -60,7 +60,7 @@ def add_arguments(parser: Parser) -> None:
         "-o",
         "--output",
         metavar="FILE",
-        help="write there instead of stdout; a folder for sessions",
+        help="write to this file instead of stdout; a folder for sessions",
     )
     add(
         "--redact", action="store_true", help="leave out secrets, e-mail addresses and home folders"

@@ -10,10 +10,7 @@ from cannery.cli.parser import Parser, whole
 from cannery.cli.stores import find, opened
 from cannery.errors import InputError
 
-DESCRIPTION = (
-    "Branch off a conversation: the fork shares the first messages with it, and nothing is copied. "
-    "Prints the id of the fork."
-)
+DESCRIPTION = "Fork a conversation: the fork shares its first messages, nothing is copied. Prints the id of the fork."
 EXAMPLES = """
 cannery fork @
 cannery fork 01k7 --at 12 --title "Another way"
@@ -25,9 +22,13 @@ def add_arguments(parser: Parser) -> None:
     """What the verb takes."""
     add = parser.add_argument
     add("id", metavar="ID", help="the conversation")
-    add("--at", metavar="POSITION", type=whole, help="share so many messages (all of them)")
-    add("--move", action="store_true", help="step back if that would cut a tool exchange")
-    add("--title", metavar="TEXT", help="another title")
+    add("--at", metavar="POSITION", type=whole, help="share the first POSITION messages (all)")
+    add(
+        "--move",
+        action="store_true",
+        help="move the position before a tool exchange instead of cutting it",
+    )
+    add("--title", metavar="TEXT", help="the title of the fork")
 
 
 def run(options: argparse.Namespace) -> int:

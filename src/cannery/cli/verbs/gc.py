@@ -22,9 +22,9 @@ from cannery.storage.retention import check_days
 from cannery.wording import counted, size_text
 
 DESCRIPTION = (
-    "Delete conversations that are older than they are to be kept, free deleted ones that no fork needs, and content "
-    "that no conversation refers to. How long they are kept is said by --keep-days, or for the gateway's store by "
-    "[retention] of its configuration; without either none is deleted. Safe beside running writers."
+    "Delete conversations beyond their retention time, and free deleted conversations that no fork needs and "
+    "content to which no conversation refers. --keep-days sets the retention time, or for the gateway's store "
+    "[retention] of its configuration; without either no conversation is deleted. Can run while others write."
 )
 EXAMPLES = """
 cannery gc --dry-run
@@ -38,14 +38,14 @@ _SHOWN = 10
 def add_arguments(parser: Parser) -> None:
     """What the verb takes."""
     parser.add_argument(
-        "--dry-run", action="store_true", help="only say what would be deleted and freed"
+        "--dry-run", action="store_true", help="only report what would be deleted and freed"
     )
     parser.add_argument(
         "--keep-days",
         action="append",
         default=[],
         metavar="[SCOPE=]DAYS",
-        help="delete what is unchanged for so many days, in one scope or in all others; 0: never",
+        help="delete conversations unchanged for DAYS, in one scope or in all others; 0: never",
     )
 
 

@@ -16,15 +16,15 @@ from cannery.cli.import_report import conclude, discover, list_formats, tell
 from cannery.cli.parser import Parser
 from cannery.cli.progress import Progress
 from cannery.cli.stores import find_place, is_there, opened
-from cannery.errors import InputError
+from cannery.errors import ConfigurationError, InputError
 from cannery.importers import ImportSummary, check_format, format_names, import_into
 from cannery.storage import Store
 
 DESCRIPTION = (
-    "Take in chats of other programs, transcripts and data sets: a file, an archive or a folder. The format is "
-    "detected and said. Branches become forks; each row of a data set stays a conversation of its own. Importing twice "
-    "adds nothing. Records of no known kind are kept and counted (`cannery show --unknown`). Exits with 1 if something "
-    "could not be read."
+    "Import chats of other programs, transcripts and data sets: a file, an archive or a folder. The format is "
+    "detected and reported. Branches become forks; each row of a data set stays a conversation of its own. "
+    "Importing a file twice adds nothing. Records of an unknown kind are stored and counted (`cannery show "
+    "--unknown`). Exits with 1 if something could not be read."
 )
 EXAMPLES = """
 cannery import ~/Downloads/conversations.json
@@ -40,17 +40,13 @@ def add_arguments(parser: Parser) -> None:
     """What the verb takes."""
     add = parser.add_argument
     add("files", metavar="FILE", nargs="*", help="files, archives or folders; - is stdin")
-    add("--format", metavar="FORMAT", help="the format (else detected)")
+    add("--format", metavar="FORMAT", help="the format (default: detected)")
     add("--formats", action="store_true", help="list the formats")
-    add(
-        "--dry-run",
-        action="store_true",
-        help="say what is new and what is there already, and write nothing",
-    )
+    add("--dry-run", action="store_true", help="only report what is new and what is known")
     add(
         "--merge",
         action="store_true",
-        help="let rows of data sets that begin alike share a conversation",
+        help="merge rows of data sets that begin with the same messages",
     )
     add(
         "--discover",
@@ -109,6 +105,8 @@ def _import(
             summary = import_into(
                 store(), path, options.format, options.dry_run, progress, merge=options.merge
             )
+        except ConfigurationError:
+            raise
         except InputError as error:
             progress.clear()
             fix = "`cannery import --formats` lists formats; --format names one"

@@ -14,9 +14,9 @@ from cannery.cli.tables import table
 from cannery.cli.terminal import harmless
 
 DESCRIPTION = (
-    "The keys of an encrypted store, one for each scope. `list` says which are there; `create` makes a key file "
-    "for a scope; `rotate` puts another key in the place of one, without encrypting anything anew; `destroy` makes "
-    "everything in a scope unreadable for ever."
+    "Manage the keys of an encrypted store, one for each scope. `list` shows which are present; `create` makes a "
+    "key file for a scope; `rotate` replaces a key without encrypting any data again; `destroy` makes all data of "
+    "a scope permanently unreadable."
 )
 EXAMPLES = """
 cannery keys --store ./private --encryption-key 'file:keys/{scope}.key'
@@ -34,8 +34,8 @@ def add_arguments(parser: Parser) -> None:
     add("action", metavar="ACTION", nargs="?", default="list", help="|".join(_ACTIONS) + " (list)")
     add("scope", metavar="SCOPE", nargs="?", help="the scope (the one without a name)")
     add("--all", action="store_true", help="rotate the keys of all scopes")
-    add("--new", metavar="SOURCE", help="where the new keys are, for rotate")
-    add("--yes", action="store_true", help="destroy without asking")
+    add("--new", metavar="SOURCE", help="the source of the new keys, for rotate")
+    add("--yes", action="store_true", help="do not ask for confirmation")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
     action = choose(options.action, _ACTIONS, "action")
     key, _ = find_key(options.encryption_key)
     if key is None:
-        raise Misuse("it is not said where keys are", "Give --encryption-key file:PATH")
+        raise Misuse("no source of keys is given", "Give --encryption-key file:PATH")
     source = parse_source(key)
     if action == "create":
         return _create(options, source)

@@ -19,7 +19,7 @@ from cannery.storage.exchanges import Costs, records_by_conversation
 from cannery.wording import dollars
 
 DESCRIPTION = (
-    "The conversations of a store, those first that changed last. In a pipe: one a line with its full id, "
+    "List the conversations of a store, most recently changed first. In a pipe: one a line with its full id, "
     "tab-separated, without a header."
 )
 EXAMPLES = """
@@ -37,8 +37,10 @@ def add_arguments(parser: Parser) -> None:
     """What the verb takes."""
     add_filters(parser)
     add = parser.add_argument
-    add("-n", "--limit", metavar="N", type=whole, help="at most so many")
-    add("--cost", action="store_true", help="what each cost, as far as a gateway recorded it")
+    add("-n", "--limit", metavar="N", type=whole, help="at most N conversations")
+    add(
+        "--cost", action="store_true", help="show the cost of each, as far as a gateway recorded it"
+    )
 
 
 def run(options: argparse.Namespace) -> int:

@@ -12,9 +12,7 @@ from cannery.cli.progress import Progress
 from cannery.cli.stores import opened
 from cannery.wording import counted
 
-DESCRIPTION = (
-    "Throw the index away and build it again from the files. Nothing is lost: the index is derived."
-)
+DESCRIPTION = "Delete the index and build it again from the files. Nothing is lost, because it is derived from them."
 EXAMPLES = """
 cannery reindex
 """

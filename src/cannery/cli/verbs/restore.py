@@ -15,10 +15,7 @@ from cannery.cli.terminal import harmless
 from cannery.storage import restore
 from cannery.wording import counted
 
-DESCRIPTION = (
-    "Make a store from a backup, where none is yet, and verify it against the manifest in the backup. "
-    "The backup itself is only read."
-)
+DESCRIPTION = "Make a new store from a backup and verify it against the manifest in it. The backup is only read."
 EXAMPLES = """
 cannery restore /mnt/backup/2026-11-18 --store /var/lib/cannery
 """
@@ -27,7 +24,7 @@ USES_STORE = True
 
 def add_arguments(parser: Parser) -> None:
     """What the verb takes."""
-    parser.add_argument("path", metavar="BACKUP", help="what `cannery backup` has made")
+    parser.add_argument("path", metavar="BACKUP", help="the copy that `cannery backup` made")
 
 
 def run(options: argparse.Namespace) -> int:

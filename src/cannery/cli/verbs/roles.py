@@ -13,9 +13,9 @@ from cannery.cli.vocabularies import explain, list_vocabularies
 from cannery.roles import VOCABULARIES, normalize_roles
 
 DESCRIPTION = (
-    "Role names. Alone: every vocabulary side by side. `explain ROLE…`, or a role string itself, says what it becomes "
-    "in each; "
-    "`normalize FILE` writes messages with normalized roles; `statistics FILE` counts the roles of a file."
+    "Role names. Without arguments: all vocabularies side by side. `explain ROLE…`, or just a role, shows what it "
+    "is in each vocabulary; `normalize FILE` writes messages with normalized roles; `statistics FILE` counts the "
+    "roles of a file."
 )
 EXAMPLES = """
 cannery roles
@@ -63,7 +63,7 @@ def _normalize(options: argparse.Namespace) -> int:
     name = options.names[0] if options.names else "-"
     value = read_json(name)
     messages = value.get("messages") if isinstance(value, dict) else value
-    if not isinstance(messages, list) or not all(isinstance(each, Mapping) for each in messages):
+    if not isinstance(messages, list) or not _are_messages(messages):
         raise Complaint(f"{shown(name)} has no list of messages", "Give a chat request, or a list")
     report = normalize_roles(messages, vocabulary=options.to)
     if options.action == "statistics":
@@ -73,6 +73,12 @@ def _normalize(options: argparse.Namespace) -> int:
     for change in report.transformations:
         note(f"{change.path}: {change.before!r} → {change.after!r}", quiet=options.quiet)
     return DONE
+
+
+def _are_messages(items: list[Any]) -> bool:
+    """Whether these are objects of which at least one has a role."""
+    is_any = not items or any("role" in each for each in items if isinstance(each, Mapping))
+    return is_any and all(isinstance(each, Mapping) for each in items)
 
 
 def _statistics(options: argparse.Namespace, statistics: Any) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from cannery.cli.complaints import DONE, WRONG, choose
 from cannery.cli.files import note, write_json
-from cannery.cli.parser import Parser
+from cannery.cli.parser import Parser, whole
 from cannery.cli.stores import opened, shortened, tell_locked
 from cannery.cli.terminal import ROLE_COLOURS, harmless, is_terminal, one_line, page, paint
 from cannery.cli.times import parse_time
@@ -17,8 +17,8 @@ from cannery.storage import Hit
 from cannery.storage.metadata import PROFILES
 
 DESCRIPTION = (
-    "Messages that hold all of the words, best first. Exits with 1 when there are none. "
-    "In a pipe: id, position, role, title and text, tab-separated."
+    "Search for messages that contain all of the words, best match first. Exits with 1 if there are none. In a "
+    "pipe: id, position, role, title and text, tab-separated."
 )
 EXAMPLES = """
 cannery search sourdough starter
@@ -33,14 +33,14 @@ def add_arguments(parser: Parser) -> None:
     """What the verb takes."""
     add = parser.add_argument
     add("words", metavar="WORDS", nargs="+", help="what to look for")
-    add("--role", metavar="ROLE", help="only what this role said")
+    add("--role", metavar="ROLE", help="only messages of this role")
     add("--tag", metavar="TAG", help="only in conversations with this tag")
     add("--model", metavar="NAME", help="only in conversations with this model")
-    add("--client", metavar="NAME", help="only in conversations held with this program")
+    add("--client", metavar="NAME", help="only in conversations of this program")
     add("--profile", metavar="NAME", help="only in conversations of this profile: archive or chat")
-    add("--since", metavar="TIME", help="said since: a date, or 90m, 12h, 7d, 2w")
-    add("--until", metavar="TIME", help="said before")
-    add("-n", "--limit", metavar="N", type=int, default=50, help="at most so many (50)")
+    add("--since", metavar="TIME", help="not older than: a date, or 90m, 12h, 7d, 2w")
+    add("--until", metavar="TIME", help="older than")
+    add("-n", "--limit", metavar="N", type=whole, default=50, help="at most N messages (50)")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -81,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
     elif hits:
         page(_on_terminal(hits, words, short) if is_terminal() else _in_pipe(hits))
     else:
-        note(f"nothing holds {words!r}", quiet=options.quiet)
+        note(f"no message contains {words!r}", quiet=options.quiet)
     return DONE if hits else WRONG
 
 

@@ -20,8 +20,8 @@ from cannery.storage import Reading, StoredConversation
 from cannery.storage.portable import conversation_data
 
 DESCRIPTION = (
-    "Read a conversation: roles in colour, Markdown rendered, calls with their results, media as type and size. "
-    "An id may be cut to a unique beginning; @ is the conversation that changed last, @2 the one before."
+    "Print a conversation: roles in colour, Markdown rendered, calls with their results, media as type and size. "
+    "ID may be any unique prefix of an id; @ is the most recently changed conversation, @2 the one before."
 )
 EXAMPLES = """
 cannery show @
@@ -39,14 +39,14 @@ def add_arguments(parser: Parser) -> None:
     """What the verb takes."""
     add = parser.add_argument
     add("id", metavar="ID", help="the conversation")
-    add("--as", dest="dialect", metavar="DIALECT", help="as a request in this dialect")
-    add("--raw", action="store_true", help="the lines as they are stored")
-    add("--unknown", action="store_true", help="what an import kept and did not understand")
-    add("--tree", action="store_true", help="the forks around it")
-    add("--instructions", action="store_true", help="each version of its instructions and tools")
-    add("--why", action="store_true", help="by what each of its exchanges was recognised")
-    add("--last", metavar="N", type=whole, help="only the last messages")
-    add("--no-pager", action="store_true", help="print it all at once")
+    add("--as", dest="dialect", metavar="DIALECT", help="write it as a request in this dialect")
+    add("--raw", action="store_true", help="print the stored lines")
+    add("--unknown", action="store_true", help="print the unknown records of an import")
+    add("--tree", action="store_true", help="draw its parent and forks")
+    add("--instructions", action="store_true", help="print the versions of its instructions")
+    add("--why", action="store_true", help="print how the gateway recognised each exchange")
+    add("--last", metavar="N", type=whole, help="only the last N messages")
+    add("--no-pager", action="store_true", help="do not use a pager")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -18,8 +18,8 @@ from cannery.storage.exchanges import Costs, records_since
 from cannery.wording import counted, dollars, size_text
 
 DESCRIPTION = (
-    "What a store holds: conversations, messages by role, model and day, bytes said and bytes kept. "
-    "What forks and repeated content share is said in each place and kept once."
+    "Count what a store holds: conversations, messages by role, model and day, and their size before and after "
+    "deduplication."
 )
 EXAMPLES = """
 cannery stats

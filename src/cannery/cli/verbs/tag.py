@@ -5,14 +5,12 @@ from __future__ import annotations
 import argparse
 
 from cannery.cli.complaints import DONE, Misuse
-from cannery.cli.files import write_json
+from cannery.cli.files import note, write_json
 from cannery.cli.parser import Parser
 from cannery.cli.stores import find, opened
 from cannery.cli.terminal import harmless
 
-DESCRIPTION = (
-    "Add tags to a conversation, remove some, or give it a title. Prints the tags that it has then."
-)
+DESCRIPTION = "Add or remove tags of a conversation, or set its title. Prints the resulting tags."
 EXAMPLES = """
 cannery tag @ work urgent
 cannery tag 01k7 --remove urgent
@@ -32,10 +30,14 @@ def add_arguments(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Change tags and title."""
-    if any(not tag.strip() for tag in options.tags):
-        raise Misuse("a tag is a word")
+    for tag in options.tags:
+        if not tag.strip() or not tag.isprintable():
+            raise Misuse(f"{tag!r} is not a tag", "A tag is one line of visible characters")
     with opened(options) as store:
         conversation = find(store, options.id)
+        for tag in options.remove:
+            if tag not in conversation.tags:
+                note(f"{conversation.identifier} has no tag {tag!r}", quiet=options.quiet)
         kept = [tag for tag in conversation.tags if tag not in options.remove]
         tags = tuple(dict.fromkeys([*kept, *options.tags]))
         if tags != conversation.tags:

@@ -15,10 +15,10 @@ from cannery.hosting import WAYS
 from cannery.wire.losses import POLICIES, Rendered
 
 DESCRIPTION = (
-    "Say a request, response or stream in another dialect. What could not be said is reported on stderr. "
-    "A file with one body a line is translated in bulk; a bad line is reported and left out. With --json the answer "
-    "has body, losses and repairs, in bulk one such object a line. A stream goes out while it comes in, without a "
-    "report; with --json its body is text."
+    "Translate a request, response or stream to another dialect. What the target cannot express is reported on "
+    "stderr. A file with one body a line is translated in bulk; a bad line is reported and skipped. With --json "
+    "the output has body, losses and repairs, in bulk one such object a line. A stream is translated while it is "
+    "read, and has no report; with --json its body is text."
 )
 EXAMPLES = """
 cannery translate request.json --to anthropic_messages
@@ -32,29 +32,39 @@ KINDS = ("request", "response", "stream")
 def add_arguments(parser: Parser) -> None:
     """What the verb takes."""
     add = parser.add_argument
-    add("file", metavar="FILE", nargs="?", default="-", help="the body; - or nothing is stdin")
-    add("--to", metavar="DIALECT", required=True, help="the dialect to speak")
-    add("--from", dest="source", metavar="DIALECT", help="the dialect it is in (else detected)")
-    add("--kind", choices=KINDS, help="what it is (else detected)")
-    add("--model", metavar="NAME", help="the model to ask for")
+    add("file", metavar="FILE", nargs="?", default="-", help="the body; - or no FILE is stdin")
+    add("--to", metavar="DIALECT", required=True, help="the target dialect")
+    add("--from", dest="source", metavar="DIALECT", help="the source dialect (default: detected)")
+    add("--kind", choices=KINDS, help="the kind of the body (default: detected)")
+    add("--model", metavar="NAME", help="the model of the written request")
     add(
         "--policy",
         choices=POLICIES,
         default="warn",
-        help="what a loss does: nothing (allow), a report (warn), a refusal (strict)",
+        help="on a loss: ignore it (allow), report it (warn, the default), or fail (strict)",
     )
     add(
         "--hosted",
         choices=WAYS,
         default="native",
-        help="calls of hosted tools that the dialect cannot say: left out (native), or written as text",
+        help="calls of hosted tools that the target does not have: left out (native, the default), or written as text",
     )
-    add("--lines", action="store_true", help="one body a line (else detected)")
-    add("--jobs", metavar="N", type=whole, default=1, help="processes for bulk; 0: one a core")
+    add("--lines", action="store_true", help="the input has one body a line (default: detected)")
+    add(
+        "--jobs",
+        metavar="N",
+        type=whole,
+        default=1,
+        help="processes for bulk (1); 0: one for each core",
+    )
     add("--strict", action="store_true", help="in bulk, stop at the first bad line")
-    add("--losses", metavar="FILE", help="write losses and repairs there as JSON")
-    add("--explain", action="store_true", help="show the canisters between, on stderr")
-    add("-o", "--output", metavar="FILE", help="write there instead of stdout")
+    add("--losses", metavar="FILE", help="write losses and repairs to this file as JSON")
+    add(
+        "--explain",
+        action="store_true",
+        help="print the canisters between the two dialects on stderr",
+    )
+    add("-o", "--output", metavar="FILE", help="write to this file instead of stdout")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -65,12 +75,14 @@ def run(options: argparse.Namespace) -> int:
     with reading(options.file) as file:
         source = translating.look(file, options.file, is_lines=options.lines)
         if source.form == "lines" and not translating.is_stream(options, source.head):
-            return translating.bulk(options, source, translating.size_of(file))
+            first = source.head.lstrip().partition(b"\n")[0]
+            found = translating.identify(options, first)
+            return translating.bulk(options, source, translating.size_of(file), found)
         if source.form == "one" and (records := translating.records_of(source.head)):
             dialect, kind = translating.identify(options, records[0])
             if kind != "response":
                 joined = translating.Source("lines", b"\n".join(records), io.BytesIO())
-                return translating.bulk(options, joined, len(source.head))
+                return translating.bulk(options, joined, len(source.head), (dialect, kind))
         dialect, kind = translating.identify(options, source.head)
         if kind == "stream":
             source = source._replace(form="stream")

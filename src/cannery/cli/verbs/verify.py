@@ -15,8 +15,8 @@ from cannery.cli.terminal import harmless
 from cannery.wording import counted, size_text
 
 DESCRIPTION = (
-    "Derive every hash again, decode every line, follow every reference, and name everything that is wrong. "
-    "Exits with 1 if something is."
+    "Recompute every hash, decode every line, follow every reference, and report all damage. Exits with 1 if "
+    "there is any."
 )
 EXAMPLES = """
 cannery verify

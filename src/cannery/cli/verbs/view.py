@@ -11,8 +11,8 @@ from cannery.cli.stores import find, opened
 
 DESCRIPTION = (
     "Show the conversations of a store in a browser: search, branches side by side, and any of them as another "
-    "provider would get it. It only reads, listens on this machine alone, and ends with Ctrl-C. `cannery serve` shows "
-    "the same at /ui while it records."
+    "provider would receive it. It only reads, listens on the loopback address, and ends with Ctrl-C. `cannery "
+    "serve` shows the same at /ui."
 )
 EXAMPLES = """
 cannery view
@@ -31,7 +31,7 @@ def add_arguments(parser: Parser) -> None:
         nargs="?",
         help="the store (else --store, CANNERY_STORE or the default)",
     )
-    add("--open", dest="first", metavar="ID", help="begin with this conversation (@ is the newest)")
+    add("--open", dest="first", metavar="ID", help="open this conversation first (@ is the newest)")
     add("--port", metavar="PORT", type=port, default=0, help="the port to listen on (any free one)")
     add("--no-browser", action="store_true", help="only print the address")
 
