@@ -196,3 +196,12 @@ def test_the_two_dialects_of_gemini_have_the_like():
     }
     back = cannery.translate(rendered.body, source=INTERACTIONS, target=GEMINI)
     assert json.loads(back.body)["tools"] == body["tools"]
+
+
+@pytest.mark.parametrize("target", [CHAT, INTERACTIONS])
+def test_an_environment_that_is_not_specified_says_nothing(target: str):
+    body = gemini(environment="ENVIRONMENT_UNSPECIFIED")
+    rendered = cannery.translate(body, source=GEMINI, target=target, model="gemini-3-pro")
+    assert "environment" not in json.loads(rendered.body)["tools"][0]
+    assert [loss for loss in rendered.losses if loss.severity != "info"] == []
+    assert validate_request(target, json.loads(rendered.body)) == []

@@ -132,7 +132,7 @@ def test_chat_shows_annotations_and_names_what_was_asked(body: Object):
     assert path.rpartition(".")[2] in ("webSearchQueries", "web_search_queries")
 
 
-@pytest.mark.parametrize("target", [CHAT, "cohere_chat", "mistral_chat", "bedrock_converse"])
+@pytest.mark.parametrize("target", [CHAT, "cohere_chat", "mistral_chat", "ollama_chat"])
 def test_with_text_the_search_can_be_read(target: str):
     response = cannery.normalize_response(answer(GROUNDING), GEMINI)
     rendered = cannery.nativize_response(response, target, hosted="text")

@@ -247,3 +247,13 @@ def test_the_id_of_a_document_is_told_where_it_is_lost():
     }
     rendered = cannery.translate(body, source="cohere_chat", target="anthropic_messages")
     assert "documents[0].id" in [loss.path for loss in rendered.losses]
+
+
+@pytest.mark.parametrize("role", ["user", "system"])
+def test_only_the_model_thinks(role: str):
+    thought = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}
+    said = {"role": role, "content": [thought, {"type": "text", "text": "x"}]}
+    body = {"model": "m", "messages": [said, ASKED]}
+    written, losses = translated(body, "mistral_chat", COHERE)
+    assert "hm" not in json.dumps(written)
+    assert [path for _, path in losses] == ["messages[0].content[0]"]

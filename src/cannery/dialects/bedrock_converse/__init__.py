@@ -12,6 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from cannery.dialects.bedrock_converse.hosted import HOSTED
 from cannery.dialects.bedrock_converse.reading import KINDS, read_request
 from cannery.dialects.bedrock_converse.responses import (
     MODELLED_ANSWER,
@@ -72,6 +73,7 @@ DIALECT = Dialect(
     ),
     control_paths=TABLE.paths,
     tool_paths={"strict": ".toolSpec.strict"},
+    hosted=HOSTED,
     defaults={
         "guardrailConfig": ({"trace": "disabled"},),
         "performanceConfig": ({"latency": "standard"},),

@@ -61,13 +61,16 @@ from cannery.wire.controls import text
 from cannery.wire.media import SEARCH_RESULT, UNKNOWN_TYPE, sniff
 from cannery.wire.places import Path, Places
 from cannery.wire.residues import nested, set_again
+from cannery.wire.turns import changed
 
 # Words of a form: a system message among the others, a message without content, a result that is said to be a success,
 # a call whose input is no object, a call that says that it is one, a guarded block, the text of a document as text,
-# text in a block for citations, a patch of what a block holds; and what stands before the lengths of the pieces of a
-# cited text, or before a format.
+# text in a block for citations, a text whose citations stand in a block behind it, a patch of what a block holds; and
+# what stands before the lengths of the pieces of a cited text, or before a format.
 INLINE, EMPTY, SUCCESS, BARE, TYPED = "message", "empty", "success", "bare", "tool_use"
-GUARDED, AS_TEXT, CITED, INNER, LENGTHS, FORMAT = "guard", "text", "cited", "in", "n=", "as="
+GUARDED, AS_TEXT, CITED, BEHIND, INNER, LENGTHS, FORMAT = (
+    *("guard", "text", "cited", "behind", "in", "n=", "as="),
+)
 # What a format is, by the kind of its block; where several are one, the first is the usual one.
 DOCUMENTS = {
     "pdf": "application/pdf",
@@ -206,6 +209,8 @@ class ConverseReader(BlockReader):
                 mark = read_mark(block)
                 if mark is not None and self._mark(*mark):
                     continue
+            if "citationsContent" in block and joined and self._cite(block["citationsContent"]):
+                continue
             self._block(block, role, where, words, joined=joined)
         if envelope is not None:
             head = self.canisters[start]
@@ -222,6 +227,18 @@ class ConverseReader(BlockReader):
         form = " ".join(filter(None, (residue.form, word))) or None
         residue = msgspec.structs.replace(residue, cache=cache, form=form)
         msgspec.structs.force_setattr(last, "residue", residue)
+        return True
+
+    def _cite(self, value: Any) -> bool:
+        """Hang citations without words on the text before them, which Nova cites so; False if that is no mere text."""
+        last = self.canisters[-1]
+        value = decoded(value) if type(value) is dict else {}
+        listed = value.get("citations")
+        is_bare = type(last.held) is str and bool(last.held) and last.residue is None
+        if not is_bare or value.keys() != {"citations"} or not is_cited(listed):
+            return False
+        held = new_text(last.held, PLAIN, tuple(map(read_citation, listed)))
+        self.canisters[-1] = changed(last, held=held, residue=_residue(None, [BEHIND]))
         return True
 
     def _block(
@@ -363,18 +380,20 @@ class ConverseReader(BlockReader):
         return None
 
     def _cited(self, value: Any, _kind: str, _path: Path) -> Held | None:
-        pieces = value.get("content") if type(value) is dict else None
-        if type(pieces) is not list or not pieces or not all(map(_is_text, pieces)):
+        if type(value) is not dict or not value.keys() & {"content", "citations"}:
             return None
-        listed = value.get("citations")
-        if type(listed) is not list or not all(type(each) is dict for each in listed):
+        pieces, listed = value.get("content", []), value.get("citations", [])
+        if type(pieces) is not list or not all(map(_is_text, pieces)):
+            return None
+        if listed != [] and not is_cited(listed):
             return None
         left = {key: item for key, item in value.items() if key not in ("content", "citations")}
         words = [] if listed else [CITED]
-        if len(pieces) > 1:
-            words.append(LENGTHS + ",".join(str(len(each["text"])) for each in pieces))
         text = "".join(each["text"] for each in pieces)
-        return new_text(text, PLAIN, tuple(map(read_citation, listed))), set_again(left), words
+        if "content" in value and (len(pieces) != 1 or not text):
+            words.append(LENGTHS + ",".join(str(len(each["text"])) for each in pieces))
+        patch = nested(left, {}, [] if "citations" in value else ["citations"])
+        return new_text(text, PLAIN, tuple(map(read_citation, listed))), patch, words
 
     def _guarded(self, value: Any, _kind: str, path: Path) -> Held | None:
         """A guarded block is what it guards; that it is guarded only this dialect says."""
@@ -533,6 +552,11 @@ def _residue(patch: Object | None, words: list[str]) -> Residue | None:
         return None
     part = None if patch is None else encode(patch).decode()
     return Residue(NAME, part, None, " ".join(words) or None)
+
+
+def is_cited(listed: Any) -> bool:
+    """Whether something is a list with citations."""
+    return type(listed) is list and bool(listed) and all(type(each) is dict for each in listed)
 
 
 def _is_text(value: Any) -> bool:

@@ -9,7 +9,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from cannery.dialects.bedrock_converse.reading import TYPED, ConverseReader, read_citation
+from cannery.dialects.bedrock_converse.reading import (
+    BEHIND,
+    TYPED,
+    ConverseReader,
+    read_citation,
+)
 from cannery.dialects.bedrock_converse.responses import (
     ANSWERS,
     COUNTS,
@@ -31,12 +36,13 @@ from cannery.messages.events import (
 )
 from cannery.messages.json_text import decode_json
 from cannery.messages.requests import Usage
+from cannery.messages.residue import Residue
 from cannery.wire.arguments import call_input, object_input, wrapped_input
 from cannery.wire.bodies import Object, encode
 from cannery.wire.framing import AWS_EVENT_STREAM
 from cannery.wire.losses import Report
 from cannery.wire.places import Places
-from cannery.wire.residues import own_residue
+from cannery.wire.residues import form_words, own_residue
 from cannery.wire.sse import Frame
 from cannery.wire.stream_reading import EventReader, OpenArguments, OpenPart, left_of, object_of
 from cannery.wire.stream_writing import EventWriter, Thoughts, WrittenPart
@@ -58,6 +64,10 @@ class _Block(OpenPart):
         self.start: Object = {}
         self.arguments = OpenArguments()
         self.deltas: list[Object] = []
+
+    # Whether a text says something, and whether its citations stand in a block behind it.
+    has_words = False
+    is_behind = False
 
     def whole(self) -> Object:
         """The block that a start and its deltas add up to."""
@@ -94,6 +104,8 @@ class ConverseStreamReader(EventReader[_Block]):
         self._stop: Object | None = None
         self._metadata: Object = {}
         self._closed: set[int] = set()
+        # A text whose block is over, and which the next block may cite.
+        self._text: int | None = None
 
     def name_of(self, value: Object, frame: Frame) -> str:
         """The name of the message."""
@@ -127,6 +139,7 @@ class ConverseStreamReader(EventReader[_Block]):
             return
         for index in [*self._open]:
             self._close(index)
+        self._end_parts()
         answer = ANSWERS.read(body, [], Places(), {})
         if isinstance(answer.usage, Usage):
             self._report_usage(answer.usage, object_of(counts), COUNTS.write(answer.usage))
@@ -143,6 +156,7 @@ class ConverseStreamReader(EventReader[_Block]):
         index, start = self._index(value, _INDEX), self._object(value, "start")
         if index in self._open or index in self._closed:
             return
+        self._end_text()
         call = object_of(start.get("toolUse"))
         if call.get("type") in (None, TYPED) and _is_call(call):
             left = left_of(call, ("toolUseId", "name", "type"))
@@ -169,13 +183,24 @@ class ConverseStreamReader(EventReader[_Block]):
                 if key in thought:
                     self._add(part, self._words(thought, key, f"delta.{channel}"), channel)
         elif type(delta.get("citation")) is dict:
+            part.deltas.append(delta)
             citation = read_citation(delta["citation"])
-            self._out.append(Delta(part.index, "", "citation", citation=citation))
+            self._out.append(Delta(part.index, "", "citation", 0, citation, self._behind(part)))
         else:
-            self._add(part, self._words(delta, "text", "delta.text"))
+            if part.is_behind:
+                self._end_part(index, self._behind(part))
+                part = self._start_part(index, "text")
+            words = self._words(delta, "text", "delta.text")
+            part.has_words = part.has_words or bool(words)
+            self._add(part, words)
 
     def _implied(self, index: int, delta: Object) -> _Block:
-        """A block that starts with its first delta."""
+        """A block that starts with its first delta; one that begins with a citation is about the text before it."""
+        if self._text is not None and type(delta.get("citation")) is dict:
+            part = self._open[index] = self._open.pop(self._text)
+            part.is_behind, self._text = True, None
+            return part
+        self._end_text()
         if type(delta.get("reasoningContent")) is dict:
             return self._start_part(index, "reasoning")
         is_text = "text" in delta or "citation" in delta
@@ -195,6 +220,9 @@ class ConverseStreamReader(EventReader[_Block]):
         if part is None:
             return
         self._closed.add(index)
+        if part.has_words and not part.deltas:
+            self._text = index
+            return
         if part.kind == "invocation":
             self._add(part, part.arguments.rest(), "arguments")
         elif part.kind == "whole":
@@ -202,7 +230,16 @@ class ConverseStreamReader(EventReader[_Block]):
             held, patch, words = reader.block(part.whole(), (), is_answer=True)
             residue = self._kept(patch, None, " ".join(words) or None)
             self._out.append(PartStart(part.index, "whole", content=held, residue=residue))
-        self._end_part(index)
+        self._end_part(index, self._behind(part))
+
+    def _behind(self, part: _Block) -> Residue | None:
+        return self._kept(form=BEHIND) if part.is_behind else None
+
+    def _end_text(self) -> None:
+        """End the text that nothing more can cite."""
+        if self._text is not None:
+            self._end_part(self._text)
+            self._text = None
 
     readers = {  # noqa: RUF012 - a constant
         "contentBlockStart": _block_start,
@@ -220,11 +257,18 @@ def _is_call(call: Object) -> bool:
 # --- writing -----------------------------------------------------------------------------------
 
 
-class ConverseStreamWriter(EventWriter[WrittenPart]):
+class _Written(WrittenPart):
+    """A part on its way out."""
+
+    # Whether a text has ended, and a block with its citations begun.
+    is_behind = False
+
+
+class ConverseStreamWriter(EventWriter[_Written]):
     """Takes events and gives the bytes of messages."""
 
     dialect = NAME
-    part = WrittenPart
+    part = _Written
     _count = 0
 
     def start(self, event: Start) -> bytes:  # noqa: ARG002 - an answer has no name
@@ -262,7 +306,7 @@ class ConverseStreamWriter(EventWriter[WrittenPart]):
 
     # --- parts ---------------------------------------------------------------------------------
 
-    def open(self, part: WrittenPart) -> bytes:
+    def open(self, part: _Written) -> bytes:
         """Open a part that has a start event."""
         start = part.start
         if part.kind == "reasoning":
@@ -276,16 +320,16 @@ class ConverseStreamWriter(EventWriter[WrittenPart]):
             return self._block("Start", part, start=block)
         return self._whole(part) if part.kind == "whole" else b""
 
-    def _block(self, event: str, part: WrittenPart, **fields: Any) -> bytes:
+    def _block(self, event: str, part: _Written, **fields: Any) -> bytes:
         if part.number is None:
             part.number, self._count = self._count, self._count + 1
         fields[_INDEX] = part.number
         return AWS_EVENT_STREAM.write(f"contentBlock{event}", fields)
 
-    def _delta_of(self, part: WrittenPart, **delta: Any) -> bytes:
+    def _delta_of(self, part: _Written, **delta: Any) -> bytes:
         return self._block("Delta", part, delta=delta)
 
-    def more(self, part: WrittenPart, event: Delta) -> bytes:
+    def more(self, part: _Written, event: Delta) -> bytes:
         """More of a block; arguments are kept for its end."""
         if event.channel == "arguments":
             part.words.append(event.text)
@@ -298,12 +342,16 @@ class ConverseStreamWriter(EventWriter[WrittenPart]):
             return self._delta_of(part, text=words) if words else b""
         return b""
 
-    def _cite(self, part: WrittenPart, event: Delta) -> bytes:
+    def _cite(self, part: _Written, event: Delta) -> bytes:
         citation = event.citation
         if citation is None:
             return b""
         if citation.dialect == NAME:
-            return self._delta_of(part, citation=decode_json(citation.raw))
+            own = event.residue or part.start.residue
+            ended = b""
+            if BEHIND in form_words(own) and not part.is_behind:
+                ended, part.number, part.is_behind = self._block("Stop", part), None, True
+            return ended + self._delta_of(part, citation=decode_json(citation.raw))
         if not citation.url:
             return b""
         said: Object = {"location": {"web": {"url": citation.url}}}
@@ -311,7 +359,7 @@ class ConverseStreamWriter(EventWriter[WrittenPart]):
             said["title"] = citation.title
         return self._delta_of(part, citation=said)
 
-    def _think(self, part: WrittenPart, event: Delta) -> bytes:
+    def _think(self, part: _Written, event: Delta) -> bytes:
         key = {"encrypted": "redactedContent", "signature": "signature"}.get(event.channel)
         if key is None:
             said = {"text": self._thought(part, event)} if event.text else {}
@@ -319,7 +367,7 @@ class ConverseStreamWriter(EventWriter[WrittenPart]):
             said = {key: event.text} if self._is_own_thought(part) else {}
         return self._delta_of(part, reasoningContent=said) if said else b""
 
-    def _whole(self, part: WrittenPart) -> bytes:
+    def _whole(self, part: _Written) -> bytes:
         """A part that comes at once: its block taken apart into a start and a delta."""
         writer = ConverseWriter(Report(), is_same=self._is_same, for_answer=True)
         content: Any = part.start.content
@@ -340,14 +388,14 @@ class ConverseStreamWriter(EventWriter[WrittenPart]):
         opened = self._block("Start", part, start={kind: start})
         return opened + (self._delta_of(part, **{kind: delta}) if delta else b"")
 
-    def end(self, part: WrittenPart, event: PartEnd) -> bytes:  # noqa: ARG002 - it says nothing more
+    def end(self, part: _Written, event: PartEnd) -> bytes:  # noqa: ARG002 - it says nothing more
         """Say what was kept, and close the block."""
         written = b""
         if part.kind == "invocation":
             written = self._delta_of(part, toolUse={"input": self._input(part)})
         return b"" if part.number is None else written + self._block("Stop", part)
 
-    def _input(self, part: WrittenPart) -> str:
+    def _input(self, part: _Written) -> str:
         """The text of an object that holds the arguments; this dialect's own stay as they are."""
         is_freeform = part.start.is_freeform
         if self._is_same and part.said.strip() and not is_freeform:

@@ -15,6 +15,7 @@ from orjson import Fragment
 from cannery.dialects.bedrock_converse.reading import (
     AS_TEXT,
     BARE,
+    BEHIND,
     CITED,
     EMPTY,
     FORMAT,
@@ -249,19 +250,24 @@ class ConverseWriter(TurnWriter):
         citations = [
             decode_json(each.raw) if each.dialect == NAME else _web_citation(each) for each in cited
         ]
-        pieces = [{"text": piece} for piece in self._pieces(content.text)]
-        return [{"citationsContent": {"content": pieces, "citations": citations}}]
+        block: Object = {"citations": citations}
+        if BEHIND in self.words:
+            return [*self.said(content.text, place), {"citationsContent": block}]
+        pieces = self._pieces(content.text)
+        if pieces is not None:
+            block["content"] = [{"text": piece} for piece in pieces]
+        return [{"citationsContent": block}]
 
     def _is_said(self, citation: Any) -> bool:
         """Whether a citation can be said: ours, or for a client the address of a page."""
         return citation.dialect == NAME or (self.for_answer and bool(citation.url))
 
-    def _pieces(self, text: str) -> list[str]:
-        """The pieces of a text, where their lengths are known and still add up to it."""
+    def _pieces(self, text: str) -> list[str] | None:
+        """The pieces of a cited text, as they came if that is known; None where only citations stand in the block."""
         lengths = [word.removeprefix(LENGTHS) for word in self.words if word.startswith(LENGTHS)]
-        sizes = [int(size) for size in lengths[0].split(",")] if lengths else []
-        if sum(sizes) != len(text) or not sizes:
-            return [text]
+        sizes = [int(size) for size in lengths[0].split(",") if size] if lengths else []
+        if not lengths or sum(sizes) != len(text):
+            return [text] if text else None
         ends = [sum(sizes[: index + 1]) for index in range(len(sizes))]
         return [text[end - size : end] for end, size in zip(ends, sizes, strict=True)]
 

@@ -48,7 +48,9 @@ class CohereWriter(ChatWriter):
     def _thinking(self, content: ReasoningContentClass, place: int | None) -> Object | None:
         if content.signature is not None or content.encrypted is not None:
             self.report.lose("SIGNATURE_DROPPED", place)
-        if not content.shown and not self.is_same:
+        # Only the model thinks.
+        is_said = bool(content.shown) and self._cited is not None
+        if not is_said and not self.is_same:
             self.report.lose("REASONING_DROPPED", place)
             return None
         return {"type": "thinking", "thinking": content.shown}

@@ -55,7 +55,8 @@ def computer_row(tag: str, environment: str, excluded: str, prefix: str = "") ->
         return prefix + word.upper() if prefix else word
 
     options = {"environment": (environment, Form(read, write)), "excluded": (excluded, TEXTS)}
-    return ToolRow(ComputerUse, (tag,), options)
+    quiet = {environment: f"{prefix}UNSPECIFIED"}
+    return ToolRow(ComputerUse, (tag,), options, quiet=quiet)
 
 
 def read_actions(row: ToolRow, value: Object) -> Group:
