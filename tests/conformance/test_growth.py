@@ -209,3 +209,20 @@ def test_instructions_stay_when_something_is_put_before_them(dialect: str, field
     longer = request.conversation.insert(0, cannery.user("first"))
     written = cannery.nativize_request(request.replace(conversation=longer), dialect)
     assert json.loads(written.body)[field] == "SYS"
+
+
+def test_tools_that_a_block_of_the_target_adds_are_offered_by_it_alone():
+    item = {
+        "type": "tool_search_output",
+        "call_id": None,
+        "execution": "server",
+        "status": "completed",
+        "tools": [{"type": "function", "name": "found", "parameters": {"type": "object"}}],
+    }
+    block = cannery.OpaqueContentClass("openai_responses", "tool_search_output", json.dumps(item))
+    turns = [cannery.user("q"), cannery.assistant(block), cannery.assistant("a"), cannery.user("q")]
+    request = cannery.Request(turns, model="m")
+    for _ in range(2):
+        body = json.loads(cannery.nativize_request(request, "openai_responses").body)
+        assert item in body["input"]
+        assert "tools" not in body

@@ -91,7 +91,7 @@ def offered(
         return None
     table = NO_HOSTED if request.source is None else find_dialect(request.source).hosted
     settings = _settings(request, table) if table.settings and has_settings else {}
-    more = _more_tools(request) if has_blocks else []
+    more = _more_tools(request, target) if has_blocks else []
     field = table.group_field
     calls = _group_calls(request, field) if has_patched_calls and field else []
     hosted = [tool for tool in request.tools if tool.hosted is not absent]
@@ -124,12 +124,12 @@ def _within(key: str, path: str, held: Any) -> Any:
     return held.get(field) if holder == path and type(held) is dict else None
 
 
-def _more_tools(request: Request) -> _Added:
-    """The tools that blocks of a conversation add."""
+def _more_tools(request: Request, target: Dialect) -> _Added:
+    """The tools that blocks of a conversation add; those of the target stay, and add their tools themselves."""
     found = []
     for index, canister in enumerate(request.conversation):
         told, table = told_by(canister.held)[:2]
-        if isinstance(told, MoreTools) and table is not None:
+        if isinstance(told, MoreTools) and table is not None and table is not target.hosted:
             found.append((index, told, table))
     return found
 
