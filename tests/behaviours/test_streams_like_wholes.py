@@ -704,3 +704,88 @@ def test_items_that_failed_to_finish_are_said_before_the_error():
         "PartEnd",
         "Failure",
     ]
+
+
+def test_other_choices_are_folded_like_those_of_the_whole_answer():
+    """Their words, thoughts, calls and probabilities come in pieces, between those of the first choice."""
+    token = {"token": "x", "logprob": -1.0, "bytes": None, "top_logprobs": []}
+    pieces = [
+        (1, {"role": "assistant", "content": ""}, {"logprobs": {"content": [token]}}),
+        (0, {"role": "assistant", "content": "one"}, {}),
+        (2, {"role": "assistant", "reasoning_content": "h"}, {}),
+        (1, {"content": "tw"}, {"logprobs": {"content": [token]}}),
+        (2, {"reasoning_content": "m"}, {}),
+        (
+            2,
+            {
+                "tool_calls": [
+                    {
+                        "index": 0,
+                        "id": "c",
+                        "type": "function",
+                        "function": {"name": "f", "arguments": ""},
+                    }
+                ]
+            },
+            {},
+        ),
+        (
+            2,
+            {
+                "tool_calls": [
+                    {
+                        "index": 1,
+                        "id": "d",
+                        "type": "function",
+                        "function": {"name": "g", "arguments": "{"},
+                    }
+                ]
+            },
+            {},
+        ),
+        (
+            2,
+            {
+                "tool_calls": [
+                    {"index": 0, "function": {"arguments": "{}"}},
+                    {"index": 1, "function": {"arguments": "}"}},
+                ]
+            },
+            {},
+        ),
+        (1, {"content": "o"}, {}),
+    ]
+    ends = [
+        (0, {}, {"finish_reason": "stop"}),
+        (1, {}, {"finish_reason": "length"}),
+        (2, {}, {"finish_reason": "tool_calls"}),
+    ]
+    head = {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+    chunks = [
+        {**head, "choices": [{"index": index, "delta": delta, "finish_reason": None, **more}]}
+        for index, delta, more in (*pieces, *ends)
+    ]
+    data = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks) + "data: [DONE]\n\n"
+    folded = fold(cannery.normalize_stream([data.encode()], CHAT))
+    calls = [
+        {"id": i, "type": "function", "function": {"name": n, "arguments": "{}"}}
+        for i, n in ("cf", "dg")
+    ]
+    whole = chat_whole(content="one")
+    whole["choices"] += [
+        {
+            "index": 1,
+            "message": {"role": "assistant", "content": "two"},
+            "logprobs": {"content": [token, token]},
+            "finish_reason": "length",
+        },
+        {
+            "index": 2,
+            "message": {"role": "assistant", "reasoning_content": "hm", "tool_calls": calls},
+            "finish_reason": "tool_calls",
+        },
+    ]
+    assert json.loads(cannery.nativize_response(folded, CHAT).body) == whole
+    for target in (CLAUDE, GEMINI, RESPONSES):
+        losses = {loss.code for loss in cannery.nativize_response(folded, target).losses}
+        assert "CHOICE_DROPPED" in losses

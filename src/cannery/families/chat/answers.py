@@ -47,15 +47,15 @@ def _read_response(shape: Shape, answers: Answers, fields: Fields, places: Place
             places.settings["finish"] = ("choices", 0)
         del body["choices"]
         finish, patch = _read_choice(shape, reader, choices[0])
-        patches["choices"] = _listed(patch, choices)
+        patches["choices"] = listed_choices(patch, choices[1:])
     return answers.read(body, reader.canisters, places, patches, finish=finish)
 
 
-def _listed(first: Object | None, choices: list[Any]) -> Object | None:
+def listed_choices(first: Object | None, others: list[Any]) -> Object | None:
     """The patch of the list of choices: only the first is carried, the others are added."""
     patch: Object = {} if first is None else {"i": {"0": first}}
-    if len(choices) > 1:
-        patch["a"] = {str(index): item for index, item in enumerate(choices) if index}
+    if others:
+        patch["a"] = {str(index): item for index, item in enumerate(others, 1)}
     return patch or None
 
 

@@ -10,7 +10,8 @@ from cannery.messages.absence import absent
 from cannery.messages.requests import Request, Thinking, ToolChoice, new_thinking, new_tool_choice
 from cannery.wire.bodies import Object
 from cannery.wire.residues import keep_unusual, nested, set_again, setting
-from cannery.wire.settings import NOT_READ, TEXTS, Form, Reading, Said, Spelled, Writing
+from cannery.wire.setting_reading import NOT_READ, Reading, Said, Spelled
+from cannery.wire.settings import TEXTS, Form, Writing
 
 
 def _read_stop(value: Any, reading: Reading) -> Said:

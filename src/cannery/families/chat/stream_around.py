@@ -7,8 +7,10 @@ pieces that go on from each other.
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
+from cannery.families.chat.answers import listed_choices
 from cannery.families.chat.shape import Shape
 from cannery.messages.absence import absent
 from cannery.messages.json_text import write_json
@@ -25,6 +27,10 @@ DELTA = frozenset(
     {"role", "content", "refusal", "annotations", "tool_calls", "function_call", *REASONING}
 )
 _PIECES = frozenset({"logprobs"})
+# What events say of a delta themselves; annotations are told to this dialect once more, with their exact spelling.
+_SAID = DELTA - {"annotations"}
+# What each piece may say, and no piece says more of.
+_NAMES = frozenset({"id", "type", "role", "name"})
 # Values that say nothing.
 NOTHING: tuple[Any, ...] = (None, {}, [])
 
@@ -36,7 +42,10 @@ class Around:
         self._shape = shape
         self.answer: Object = {}
         self._choice: Object = {}
-        self._message: Object = {}
+        # What comes in pieces: fields of the choice, those of the message beside its words, and the other choices.
+        self._pieces: list[Object] = []
+        self._message: list[Object] = []
+        self._others: dict[int, list[Object]] = {}
         # What a count of tokens says beyond the usage that was read from it.
         self.usage_patch: Object | None = None
 
@@ -67,18 +76,25 @@ class Around:
             if item is not None and (key in _PIECES or before != item):
                 more[key] = item
             if key in _PIECES:
-                self._choice[key] = _more(before, item)
+                self._pieces.append({key: item})
             else:
                 _replace(self._choice, key, item)
         delta = choice.get("delta")
-        for key, item in delta.items() if type(delta) is dict else ():
-            if key not in DELTA or key == "annotations":
-                self._message[key] = _more(self._message.get(key), item)
+        if type(delta) is dict:
+            beside = {key: item for key, item in delta.items() if key not in _SAID}
+            if beside:
+                self._message.append(beside)
         return more
+
+    def take_other(self, choice: Any) -> None:
+        """Take what a chunk says of a choice that is not the first: only this dialect has several."""
+        index = choice.get("index") if type(choice) is dict else None
+        if type(index) is int:
+            self._others.setdefault(index, []).append(choice)
 
     def residue(self, head: Object, reason: FinishReason, word: str) -> Residue | None:
         """The residue that the whole answer would have."""
-        choice, message = {**self._choice}, {**self._message}
+        choice, message = {**self._choice, **_merged(self._pieces)}, _merged(self._message)
         inner: Object = {}
         audio = message.get("audio")
         if type(audio) is dict and audio.get("id"):
@@ -90,10 +106,8 @@ class Around:
         if self._shape.finishes.word(reason) != word:
             choice["finish_reason"] = word
         patch = nested(choice, {"message": nested(message, inner)}, dropped)
-        patches = {
-            "choices": None if patch is None else {"i": {"0": patch}},
-            "usage": self.usage_patch,
-        }
+        others = [_whole_choice(self._others[index]) for index in sorted(self._others)]
+        patches = {"choices": listed_choices(patch, others), "usage": self.usage_patch}
         missing = [key for key in ("id", "created", "model") if not head.get(key)]
         found = nested(self.answer, patches, missing)
         return None if found is None else Residue(self._shape.name, None, write_json(found))
@@ -105,14 +119,48 @@ def _replace(holder: Object, key: str, item: Any) -> None:
         holder[key] = item
 
 
-def _more(before: Any, item: Any) -> Any:
-    """A value that goes on from what came before: texts and lists grow, objects field by field."""
-    if before is None:
-        return item
-    if item is None:
-        return before
-    if type(before) is dict and type(item) is dict:
-        return {**before, **{key: _more(before.get(key), held) for key, held in item.items()}}
-    if type(before) is type(item) and type(item) in (str, list):
-        return before + item
-    return item
+def _whole_choice(pieces: list[Object]) -> Object:
+    """The choice that all its pieces amount to."""
+    choice: Object = {}
+    for piece in pieces:
+        for key, item in piece.items():
+            if key != "delta":
+                _replace(choice, key, item)
+    deltas = [piece["delta"] for piece in pieces if type(piece.get("delta")) is dict]
+    grown = _merged([{key: piece[key] for key in _PIECES & piece.keys()} for piece in pieces])
+    return {**choice, "message": _merged(deltas), **grown}
+
+
+def _merged(pieces: list[Object]) -> Object:
+    """The object that comes in pieces."""
+    keys = dict.fromkeys(key for piece in pieces for key in piece)
+    return {key: _grown(key, [piece.get(key) for piece in pieces]) for key in keys}
+
+
+def _grown(key: str, pieces: list[Any]) -> Any:
+    """A value that comes in pieces: texts and lists grow, objects field by field; names are said once."""
+    said = [piece for piece in pieces if piece is not None]
+    if not said:
+        return None
+    if key in _NAMES:
+        return said[0]
+    kinds = {*map(type, said)}
+    if kinds == {dict}:
+        return _merged(said)
+    if kinds == {str}:
+        return "".join(said)
+    if kinds == {list}:
+        listed = [*chain.from_iterable(said)]
+        return _whole_calls(listed) if key == "tool_calls" else listed
+    return said[-1]
+
+
+def _whole_calls(pieces: list[Any]) -> list[Object]:
+    """The calls that come in pieces, by their index."""
+    calls: dict[Any, list[Object]] = {}
+    for piece in pieces:
+        if type(piece) is dict:
+            index = piece.pop("index", None)
+            # One without an index comes whole.
+            calls.setdefault(index if type(index) is int else (len(calls),), []).append(piece)
+    return [_merged(call) for call in calls.values()]

@@ -79,6 +79,7 @@ class ChatStreamReader(EventReader[OpenPart]):
                 others += self._choice(choice)
             else:
                 others.append(choice)
+                self._around.take_other(choice)
         if others or more:
             self._leave("chunk", {**more, "choices": others})
         if isinstance(usage, Usage):

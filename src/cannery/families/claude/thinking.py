@@ -28,7 +28,7 @@ from cannery.wire.controls import (
 )
 from cannery.wire.losses import Report
 from cannery.wire.residues import set_again
-from cannery.wire.settings import NOT_READ, Reading, Said
+from cannery.wire.setting_reading import NOT_READ, Reading, Said
 
 DEFAULT_MAX_TOKENS = 4096
 LEAST_BUDGET = 1024

@@ -22,17 +22,15 @@ from cannery.wire.bodies import Object
 from cannery.wire.controls import effort_of
 from cannery.wire.losses import NOTHING_TAKEN, Report, TakenOver
 from cannery.wire.residues import Left
+from cannery.wire.setting_reading import NOT_READ, Reading, Said
 from cannery.wire.settings import (
     FLAG,
-    NOT_READ,
     NUMBER,
     TEXT,
     TEXTS,
     UNSAID,
     WHOLE,
     Form,
-    Reading,
-    Said,
     Setting,
     SettingTable,
     Writing,
