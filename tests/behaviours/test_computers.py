@@ -182,7 +182,7 @@ def test_an_environment_with_other_actions_is_named():
     body = gemini(environment="ENVIRONMENT_MOBILE")
     rendered = cannery.translate(body, source=GEMINI, target=CHAT, model="gpt-5")
     lost = [loss.path for loss in rendered.losses if loss.severity != "info"]
-    assert lost == ["tools[0].environment"]
+    assert lost == ["tools[0].computerUse.environment"]
 
 
 def test_the_two_dialects_of_gemini_have_the_like():

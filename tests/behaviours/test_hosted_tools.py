@@ -63,7 +63,7 @@ DEFINED: dict[tuple[str, str], tuple[Object, str]] = {
         {"tools": [{"type": "web_search_20250305", "name": "web_search", "max_uses": 3}]},
         "tools[0]",
     ),
-    (GEMINI, "web_search"): ({"tools": [{"google_search": {}}]}, "tools[0]"),
+    (GEMINI, "web_search"): ({"tools": [{"google_search": {}}]}, "tools[0].google_search"),
     (RESPONSES, "web_search"): (
         {"tools": [{"type": "web_search", "user_location": PLACE}]},
         "tools[0]",
@@ -72,12 +72,12 @@ DEFINED: dict[tuple[str, str], tuple[Object, str]] = {
         {"tools": [{"type": "web_fetch_20250910", "name": "web_fetch"}]},
         "tools[0]",
     ),
-    (GEMINI, "web_fetch"): ({"tools": [{"urlContext": {}}]}, "tools[0]"),
+    (GEMINI, "web_fetch"): ({"tools": [{"urlContext": {}}]}, "tools[0].urlContext"),
     (CLAUDE, "code_execution"): (
         {"tools": [{"type": "code_execution_20250522", "name": "code_execution"}]},
         "tools[0]",
     ),
-    (GEMINI, "code_execution"): ({"tools": [{"codeExecution": {}}]}, "tools[0]"),
+    (GEMINI, "code_execution"): ({"tools": [{"codeExecution": {}}]}, "tools[0].codeExecution"),
     (RESPONSES, "code_execution"): (
         {"tools": [{"type": "code_interpreter", "container": {"type": "auto"}}]},
         "tools[0]",
@@ -123,7 +123,7 @@ DEFINED: dict[tuple[str, str], tuple[Object, str]] = {
     ),
     (GEMINI, "file_search"): (
         {"tools": [{"fileSearch": {"fileSearchStoreNames": ["fileSearchStores/a"]}}]},
-        "tools[0]",
+        "tools[0].fileSearch",
     ),
     (RESPONSES, "image_generation"): ({"tools": [{"type": "image_generation"}]}, "tools[0]"),
 }

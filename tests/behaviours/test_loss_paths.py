@@ -49,7 +49,7 @@ CASES: list[Any] = [
         "openai_chat",
         {
             "$",
-            "tools[0]",
+            "tools[0].googleSearch",
             "tools[1].function_declarations[1]",
             "tools[1].function_declarations[1].x_new",
             "generation_config.thinking_config.thinking_budget",
@@ -225,3 +225,12 @@ def test_paths_of_what_stands_alone_lead_somewhere(source: str, body: dict[str, 
 def test_an_answer_that_does_not_say_why_it_ended_has_no_path_for_it(dialect: str, body: Any):
     case = Case("unended", dialect, "response", body)
     assert strays(case, "response", [name for name in DIALECTS if name != dialect]) == []
+
+
+@pytest.mark.parametrize("target", ["openai_responses", "anthropic_messages"])
+def test_a_field_of_a_hosted_tool_of_gemini_is_told_where_it_stands(target: str):
+    tools = [{"google_search": {"futureField": 1}}]
+    body = {"contents": [{"role": "user", "parts": [{"text": "q"}]}], "tools": tools}
+    rendered = cannery.translate(body, source="gemini_generate", target=target)
+    paths = {loss.path for loss in rendered.losses if loss.code == "FIELD_DROPPED"}
+    assert paths == {"tools[0].google_search.futureField"}

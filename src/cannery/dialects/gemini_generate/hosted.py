@@ -100,12 +100,12 @@ ROWS = (
 
 
 def _split(group: Object) -> Iterator[Tagged]:
-    """Each key of a tool is a tool of its own, and each server in a list."""
+    """Each key of a tool is a tool of its own, and each server in a list; the place of a tool with one key names it."""
     for key, held in group.items():
         tag, path = camel(key), f".{key}" if len(group) > 1 else ""
         if type(held) is list:
             for index, item in enumerate(held):
-                yield tag, item if type(item) is dict else {}, f".{key}[{index}]"
+                yield tag, item if type(item) is dict else {}, f"{path}[{index}]"
         else:
             yield tag, held if type(held) is dict else {}, path
 

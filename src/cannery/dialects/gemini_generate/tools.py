@@ -100,8 +100,7 @@ def _read_group(group: Any, path: Path, tools: list[Tool], paths: list[Path]) ->
     for name, value in group.items():
         if name != key or declared is None:
             tools.append(_hosted({name: value}, joined))
-            # What stands beside functions is a part of their group.
-            paths.append((*path, name) if declared else path)
+            paths.append((*path, name))
             joined = "joined"
 
 
