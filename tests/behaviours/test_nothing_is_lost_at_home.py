@@ -202,3 +202,25 @@ def test_what_is_put_in_afterwards_still_loses_what_home_cannot_say():
     longer = request.replace(conversation=request.conversation.append(cannery.user(latin)))
     lost = cannery.nativize_request(longer, CLAUDE).losses
     assert [loss.code for loss in lost] == ["DOCUMENT_TO_TEXT"]
+
+
+SPELLED_TWICE = [
+    {"generationConfig": {"topK": 3}, "generation_config": {"topK": 5}},
+    {"generationConfig": {"topK": 3, "temperature": 1.0}, "generation_config": {"top_p": 0.5}},
+    {"generation_config": None, "generationConfig": {"topK": 3}},
+    {
+        "toolConfig": {
+            "functionCallingConfig": {
+                "mode": "ANY",
+                "allowedFunctionNames": ["f"],
+                "allowed_function_names": ["g"],
+            }
+        }
+    },
+]
+
+
+@pytest.mark.parametrize("settings", SPELLED_TWICE)
+def test_a_setting_of_gemini_in_both_spellings(settings: dict[str, Any]):
+    body = {"contents": [{"role": "user", "parts": [{"text": "q"}]}], **settings}
+    assert json.loads(cannery.translate(body, source=GEMINI, target=GEMINI).body) == body

@@ -40,20 +40,17 @@ from cannery.wire.losses import Report
 from cannery.wire.places import path_text
 from cannery.wire.residues import noted, set_again
 from cannery.wire.schemas import is_strict, of_object
+from cannery.wire.setting_reading import NOT_READ, Reading, Said, Spelled
 from cannery.wire.settings import (
     FLAG,
-    NOT_READ,
     NUMBER,
     TEXT,
     TEXTS,
     UNSAID,
     WHOLE,
     Form,
-    Reading,
-    Said,
     Setting,
     SettingTable,
-    Spelled,
     Writing,
 )
 from cannery.wire.tools import NO_PARAMETERS, allowed_names, take_facts, written_tools

@@ -24,16 +24,14 @@ from cannery.messages.requests import OutputFormat, Request, Thinking, new_outpu
 from cannery.wire.bodies import Object
 from cannery.wire.controls import FORMAT_NAME, drop_control, effort_of, put, text
 from cannery.wire.losses import Report
+from cannery.wire.setting_reading import NOT_READ, Reading, Said
 from cannery.wire.settings import (
-    NOT_READ,
     NUMBER,
     OBJECT,
     TEXTS,
     UNSAID,
     WHOLE,
     Form,
-    Reading,
-    Said,
     Setting,
     SettingTable,
     Writing,

@@ -26,7 +26,7 @@ from cannery.wire.controls import (
 from cannery.wire.losses import Report
 from cannery.wire.residues import nested, set_again
 from cannery.wire.schemas import of_object
-from cannery.wire.settings import NOT_READ, Reading, Said
+from cannery.wire.setting_reading import NOT_READ, Reading, Said
 from cannery.wire.tools import NO_PARAMETERS, take_facts, written_tools
 
 NAME = "bedrock_converse"

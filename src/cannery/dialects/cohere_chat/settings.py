@@ -21,9 +21,9 @@ from cannery.wire.bodies import Object
 from cannery.wire.controls import BUDGETS, budget_of, drop_choice, field_of, is_possible
 from cannery.wire.losses import Report
 from cannery.wire.residues import own_residue, set_again
+from cannery.wire.setting_reading import NOT_READ, Reading, Said
 from cannery.wire.settings import (
     FLAG,
-    NOT_READ,
     NUMBER,
     TEXT,
     TEXTS,
@@ -31,8 +31,6 @@ from cannery.wire.settings import (
     WHOLE,
     Fit,
     Form,
-    Reading,
-    Said,
     Setting,
     SettingTable,
     Writing,

@@ -48,17 +48,14 @@ from cannery.wire.losses import Report
 from cannery.wire.places import Places
 from cannery.wire.residues import own_residue
 from cannery.wire.schemas import is_strict
+from cannery.wire.setting_reading import NOT_READ, Reading, Said, Spelled
 from cannery.wire.settings import (
-    NOT_READ,
     NUMBER,
     TEXTS,
     UNSAID,
     Form,
-    Reading,
-    Said,
     Setting,
     SettingTable,
-    Spelled,
     Writing,
     among,
     spellings,
@@ -114,6 +111,9 @@ def _read_choice(mode: Any, reading: Reading) -> Said:
     written = written_choice(choice)
     if _NAMES in written:
         reading.take(_NAMES, key)
+        if snake(_NAMES) in reading.left:
+            # It is there in both spellings, of which the usual one counts.
+            reading.notes[snake(_NAMES)] = None
     return choice, _spelling(mode, written["mode"])
 
 

@@ -37,20 +37,17 @@ from cannery.wire.controls import (
 )
 from cannery.wire.losses import Report
 from cannery.wire.residues import nested, set_again
+from cannery.wire.setting_reading import NOT_READ, Reading, Said, Spelled
 from cannery.wire.settings import (
     FLAG,
-    NOT_READ,
     NUMBER,
     TEXT,
     TEXTS,
     UNSAID,
     WHOLE,
     Form,
-    Reading,
-    Said,
     Setting,
     SettingTable,
-    Spelled,
     Writing,
     among,
     unless,

@@ -22,19 +22,16 @@ from cannery.messages.requests import Request, ToolChoice, new_tool_choice
 from cannery.wire.bodies import Object
 from cannery.wire.losses import Report
 from cannery.wire.residues import own_residue, set_again
+from cannery.wire.setting_reading import NOT_READ, Reading, Said, Spelled
 from cannery.wire.settings import (
     FLAG,
-    NOT_READ,
     NUMBER,
     OBJECT,
     TEXT,
     WHOLE,
     Form,
-    Reading,
-    Said,
     Setting,
     SettingTable,
-    Spelled,
     Writing,
     among,
     at_most,

@@ -35,20 +35,17 @@ from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
 from cannery.wire.residues import keep_unusual, nested, recall, setting
 from cannery.wire.schemas import lists_properties, object_schema
+from cannery.wire.setting_reading import NOT_READ, Reading, Said, Spelled
 from cannery.wire.settings import (
     FLAG,
-    NOT_READ,
     NUMBER,
     OBJECT,
     TEXT,
     UNSAID,
     WHOLE,
     Form,
-    Reading,
-    Said,
     Setting,
     SettingTable,
-    Spelled,
     Writing,
 )
 from cannery.wire.tools import NO_PARAMETERS, take_facts
