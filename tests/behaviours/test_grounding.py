@@ -428,4 +428,4 @@ def test_stores_of_files_go_between_the_dialects_of_one_provider():
     back = cannery.translate(rendered.body, source="gemini_interactions", target=GEMINI)
     assert json.loads(back.body)["tools"] == body["tools"]
     elsewhere = cannery.translate(body, source=GEMINI, target=RESPONSES, model="gpt-5.5")
-    assert lost(elsewhere) == [("TOOL_DROPPED", "tools[0]")]
+    assert lost(elsewhere) == [("TOOL_DROPPED", "tools[0].fileSearch")]

@@ -1,7 +1,7 @@
 """Answers as they come: events of hosted tools as another dialect says them.
 
-A call waits for what comes of it, since some dialects say both in one block. Parts that are made here have numbers of
-their own, far beyond those of any answer.
+A call waits for what comes of it, since some dialects say both in one block, and what follows the call waits for it.
+Parts that are made here have numbers of their own, far beyond those of any answer.
 """
 
 from __future__ import annotations
@@ -69,10 +69,25 @@ class StreamedUses:
             return ()
         return self._said(told)
 
-    def finish(self, event: Finish) -> Sequence[Event]:
-        """What waited for an end that never came, and the end of the answer: a call for the client is why it stops."""
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a call has no outcome yet."""
+        return bool(self._waiting)
+
+    def holds(self, event: Event) -> bool:
+        """Whether an event has to wait while a call does: it does not tell the outcome."""
+        content = getattr(event, "content", None)
+        outcome = outcome_in(told_by(getattr(content, "held", content))[0])
+        return outcome is None or outcome.identifier not in self._waiting
+
+    def unanswered(self) -> Sequence[Event]:
+        """The call that waited for an outcome that did not come."""
         waiting, self._waiting = self._waiting, {}
-        uses = [*waiting.values(), *self._beside(event.around)]
+        return [said for use in waiting.values() for said in self._said(use)]
+
+    def finish(self, event: Finish) -> Sequence[Event]:
+        """The uses told beside the blocks, and the end of the answer: a call for the client is why it stops."""
+        uses = self._beside(event.around)
         if self._has_calls and event.reason is FinishReason.Stop:
             event = msgspec.structs.replace(event, reason=FinishReason.Tool)
         return [*(said for use in uses for said in self._said(use)), event]

@@ -21,6 +21,7 @@ from cannery.hosting.offers import Offer, group_of
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
     AnyCanister,
+    AssistantCanisterClass,
     InvocationCanisterClass,
     new_assistant,
     new_invocation,
@@ -82,7 +83,16 @@ def said(
     _pair(blocks)
     _add_sources(blocks, beside)
     saying = _Saying(target, report, offer or Offer(), stem, way)
-    return [piece for block in blocks if not block.is_gone for piece in saying.pieces(block)]
+    arranged: list[Piece] = []
+    for block in blocks:
+        if not block.is_gone:
+            arranged += saying.pieces(block)
+        elif arranged and _is_text(arranged[-1]):
+            # An outcome goes where its call stands; what it stood between stays apart.
+            gone = block.piece.canister
+            silence = new_assistant(SILENCE, gone.timestamp, gone.joined)
+            arranged.append(Piece(silence, block.piece.place))
+    return arranged
 
 
 def said_answer(response: Response, target: Dialect, report: Report, way: str) -> Response:
@@ -124,6 +134,13 @@ def _block(piece: Piece, target: Dialect) -> _Block:
         return _Block(piece, None)
     told, _, left = told_by(held)
     return _Block(piece, told, [(piece, left)])
+
+
+def _is_text(piece: Piece) -> bool:
+    """Whether a piece is a text of the model."""
+    canister = piece.canister
+    is_said = type(canister.held) in (str, TextualContentClass)
+    return is_said and type(canister) is AssistantCanisterClass
 
 
 def _pair(blocks: list[_Block]) -> None:

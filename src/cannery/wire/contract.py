@@ -88,8 +88,18 @@ class Uses(Protocol):
     def start(self, event: PartStart) -> Sequence[Event] | None:
         """The events that a block becomes; None where nothing can be said of it."""
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a block waits for what comes of it."""
+
+    def holds(self, event: Event) -> bool:
+        """Whether an event has to wait for what comes of the block before it."""
+
+    def unanswered(self) -> Sequence[Event]:
+        """The events of what waited for an outcome that did not come."""
+
     def finish(self, event: Finish) -> Sequence[Event]:
-        """The events of what waited for its end, and the end of the answer."""
+        """The events of what is told beside the blocks, and the end of the answer."""
 
 
 class StreamOptions(Struct, frozen=True, gc=False):

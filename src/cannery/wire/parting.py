@@ -19,7 +19,7 @@ from cannery.messages.content import (
     new_opaque,
     new_text,
 )
-from cannery.messages.events import Delta, Event, Finish, PartEnd, PartStart, Start
+from cannery.messages.events import Delta, Event, Failure, Finish, PartEnd, PartStart, Start
 from cannery.messages.json_text import decode_json
 from cannery.wire.contract import Piece, Uses
 from cannery.wire.losses import Report
@@ -143,8 +143,10 @@ class Parting:
     def __init__(self, dialect: str, uses: Uses | None = None) -> None:
         self._dialect = dialect
         self._uses = uses
-        # Parts that were said otherwise.
+        # Parts that were said otherwise, and what waits for the outcome of one.
         self._gone: set[int] = set()
+        self._behind: list[Event] = []
+        self._has_waiting = False
         self._before = ""
         self._is_gap = False
         # Parts of text; those behind a gap that have not said anything yet; by how much spans shift.
@@ -155,6 +157,13 @@ class Parting:
     def events(self, event: Event) -> Sequence[Event]:
         """What an event becomes."""
         kind = type(event)
+        if self._has_waiting and self._uses is not None:
+            if kind is Finish or kind is Failure:
+                unanswered = self._uses.unanswered()
+                return [*self._released(unanswered), *self.events(event)]
+            if self._uses.holds(event):
+                self._behind.append(event)
+                return ()
         if kind is Delta:
             return (self._delta(event),)  # type: ignore[arg-type]
         if kind is PartStart:
@@ -167,6 +176,17 @@ class Parting:
             elif kind is Finish:
                 return self._again(self._uses.finish(event))  # type: ignore[arg-type]
         return (event,)
+
+    def _released(self, outcome: Sequence[Event]) -> list[Event]:
+        """What comes of a block, and what waited for that, as far as it does not wait for another."""
+        self._has_waiting = False
+        behind, self._behind = self._behind, []
+        heard = self._again(outcome)
+        self._is_gap = self._is_gap or not any(map(_is_call, heard))
+        heard += [said for event in behind for said in self.events(event)]
+        # What comes of the block stood behind what waited for it.
+        self._is_gap = self._is_gap or bool(behind)
+        return heard
 
     def _again(self, events: Sequence[Event]) -> list[Event]:
         """What events become that stand for others."""
@@ -184,8 +204,8 @@ class Parting:
                 events = self._uses.start(event)
                 if events is not None:
                     self._gone.add(event.index)
-                    heard = self._again(events)
-                    self._is_gap = self._is_gap or not any(map(_is_call, heard))
+                    heard = self._released(events)
+                    self._has_waiting = self._has_waiting or self._uses.is_waiting
                     return heard
         if event.kind == "text":
             self._texts.add(event.index)
