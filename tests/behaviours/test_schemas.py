@@ -177,7 +177,7 @@ def test_the_grammar_of_a_custom_tool_is_named_where_there_are_none(source: str,
 def test_what_stands_beside_functions_is_named_by_its_own_path():
     group = {"functionDeclarations": [{"name": "f"}], "googleSearch": {}}
     body = {"contents": [{"parts": [{"text": "q"}]}], "tools": [group, {"urlContext": {}}]}
-    lost = {("TOOL_DROPPED", "tools[0].googleSearch"), ("TOOL_DROPPED", "tools[1]")}
+    lost = {("TOOL_DROPPED", "tools[0].googleSearch"), ("TOOL_DROPPED", "tools[1].urlContext")}
     assert told(body, GEMINI, CHAT, model="m").paths == lost
 
 
