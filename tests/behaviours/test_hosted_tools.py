@@ -26,6 +26,7 @@ from cannery.messages.hosted import (
     Source,
     Sources,
 )
+from cannery.messages.json_text import write_json
 from tests.behaviours.bodies import CHAT, CLAUDE, GEMINI, RESPONSES
 from tests.oracles.sdk_streams import parse_stream
 from tests.oracles.sdk_types import validate_request, validate_response
@@ -293,7 +294,7 @@ def blocks_of(dialect: str, use: HostedUse) -> list[Object] | None:
     write = find_dialect(dialect).hosted.write_use
     assert write is not None
     written = write(use, True)
-    return None if written is None else [block for _, block in written.blocks]
+    return None if written is None else [json.loads(write_json(block)) for _, block in written]
 
 
 def answering(dialect: str, blocks: list[Object]) -> Object:

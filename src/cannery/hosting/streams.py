@@ -109,7 +109,7 @@ class StreamedUses:
             blocks: list[Any] = [hosted_text(use)] if self._way == "text" else []
         else:
             name = self._target.name
-            blocks = [new_opaque(name, tag, write_json(item)) for tag, item in written.blocks]
+            blocks = [new_opaque(name, tag, write_json(item)) for tag, item in written]
         return [event for block in blocks for event in self._whole(block)]
 
     def _whole(self, content: Any) -> Iterator[Event]:

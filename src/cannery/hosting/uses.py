@@ -18,6 +18,7 @@ from cannery.hosting.blocks import (
     with_outcome,
 )
 from cannery.hosting.offers import Offer, group_of
+from cannery.hosting.unsaid import unsaid
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
     AnyCanister,
@@ -291,9 +292,9 @@ class _Saying:
             named = self._identify(use)
             written = in_words_of(self._target, named, is_answer=self._is_answer)
         if written is not None:
-            self._code, self._unsaid = "HOSTED_CHANGED", written.unsaid
             name = self._target.name
-            blocks = [new_opaque(name, tag, write_json(item)) for tag, item in written.blocks]
+            blocks = [new_opaque(name, tag, write_json(item)) for tag, item in written]
+            self._code, self._unsaid = "HOSTED_CHANGED", tuple(unsaid(named, blocks))
         elif self._way == "text":
             self._code = "HOSTED_TO_TEXT"
             blocks = [hosted_text(use)]

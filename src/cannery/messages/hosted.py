@@ -155,6 +155,9 @@ HostedCall: TypeAlias = Union[  # noqa: UP007 - the same
 
 # --- what came of them -------------------------------------------------------------------------
 
+# The error of a use of which nothing more is told.
+FAILED = "the call failed"
+
 
 class Source(Struct, frozen=True, gc=False):
     """A page or a file that was found; ``text`` is what it says there, ``age`` how old the page is."""

@@ -342,11 +342,8 @@ class Beside(Struct, frozen=True, gc=False):
     cited: frozenset[str] = frozenset()
 
 
-class Written(Struct, frozen=True, gc=False):
-    """A use in the shapes of a dialect: blocks with their tags, and what they have no room for."""
-
-    blocks: tuple[tuple[str, Object], ...]
-    unsaid: tuple[str, ...] = ()
+# The blocks of a use in the shapes of a dialect, with their tags.
+Written = tuple[tuple[str, Object], ...]
 
 
 class HostedTable(Struct, frozen=True, gc=False):
@@ -419,12 +416,6 @@ def take_text(value: Any, key: str) -> str | None:
     if type(value) is dict and type(value.get(key)) is str:
         return value.pop(key)  # type: ignore[no-any-return]
     return None
-
-
-def unsaid_files(result: HostedResult | None) -> list[str]:
-    """What has to be told of files that were made where the target shows none."""
-    made = isinstance(result, Output) and result.files
-    return ["files that were made are not shown"] if made else []
 
 
 # --- uses in words -------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from typing import Any
 
 from cannery.dialects.anthropic_messages.toolsets import TOOLSETS, read_toolset
 from cannery.messages.hosted import (
+    FAILED,
     CodeExecution,
     Fetch,
     HostedUse,
@@ -24,7 +25,8 @@ from cannery.messages.hosted import (
     WebFetch,
     WebSearch,
 )
-from cannery.messages.json_text import decode_json, write_json
+from cannery.messages.json_text import write_json
+from cannery.wire.arguments import call_input, input_text
 from cannery.wire.bodies import Object
 from cannery.wire.hosted import (
     COUNT,
@@ -40,7 +42,6 @@ from cannery.wire.hosted import (
     ToolRow,
     Written,
     take_text,
-    unsaid_files,
     with_type,
 )
 
@@ -313,7 +314,7 @@ def _read_mcp(block: Object) -> HostedUse | None:
     if identifier is None or name is None or server is None:
         return None
     given = block.pop("input", None)
-    return HostedUse(identifier, McpCall(server, name, write_json(given or {})))
+    return HostedUse(identifier, McpCall(server, name, input_text(given or {})))
 
 
 _Result = tuple[Any, str | None]
@@ -389,7 +390,7 @@ def _read_answer(block: Object) -> _Result | None:
     items = content if type(content) is list else [content]
     texts = [item.get("text") if type(item) is dict else item for item in items]
     words = "\n".join(text for text in texts if type(text) is str)
-    return Output(words), "the tool failed" if block.pop("is_error", None) is True else None
+    return Output(words), FAILED if block.pop("is_error", None) is True else None
 
 
 _RESULTS = {
@@ -450,11 +451,7 @@ def _write_search(use: HostedUse, call: Search) -> Written:
         for item in items
     ]
     error = None if use.error is None else "unavailable"
-    blocks = _pair(use, "web_search", {"query": "; ".join(call.queries)}, content, error=error)
-    unsaid = ["results show no text here"] if any(item.text for item in items) else []
-    if use.error is not None:
-        unsaid.append(f"what went wrong was {use.error!r}")
-    return Written(blocks, tuple(unsaid))
+    return _pair(use, "web_search", {"query": "; ".join(call.queries)}, content, error=error)
 
 
 def _write_run(use: HostedUse, call: Run) -> Written:
@@ -471,8 +468,7 @@ def _write_run(use: HostedUse, call: Run) -> Written:
         "content": [],
     }
     error = "unavailable" if failed and use.result is None else None
-    blocks = _pair(use, name, {key: call.code}, content, error=error)
-    return Written(blocks, (*unsaid_files(use.result),))
+    return _pair(use, name, {key: call.code}, content, error=error)
 
 
 def _write_mcp(use: HostedUse, call: McpCall) -> Written:
@@ -482,7 +478,7 @@ def _write_mcp(use: HostedUse, call: McpCall) -> Written:
         "id": identifier,
         "name": call.name,
         "server_name": call.server,
-        "input": _arguments(call.arguments),
+        "input": call_input(call.arguments, is_freeform=False),
     }
     words = (use.result.text if isinstance(use.result, Output) else "") or use.error or ""
     answered = {
@@ -492,15 +488,7 @@ def _write_mcp(use: HostedUse, call: McpCall) -> Written:
         # The server refuses text without a visible character.
         "content": [{"type": "text", "text": words}] if words.strip() else [],
     }
-    return Written((("mcp_tool_use", asked), ("mcp_tool_result", answered)))
-
-
-def _arguments(text: str) -> Any:
-    try:
-        value = decode_json(text or "{}")
-    except ValueError:
-        return {"_raw_arguments": text}
-    return value if type(value) is dict else {"_raw_arguments": text}
+    return ("mcp_tool_use", asked), ("mcp_tool_result", answered)
 
 
 HOSTED = HostedTable(

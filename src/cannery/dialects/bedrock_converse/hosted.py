@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from cannery.messages.hosted import (
+    FAILED,
     CodeExecution,
     HostedCall,
     HostedResult,
@@ -33,7 +34,6 @@ from cannery.wire.hosted import (
     ToolRow,
     Written,
     take_text,
-    unsaid_files,
 )
 
 SERVER_CALL = "server_tool_use"
@@ -75,7 +75,7 @@ def _read_block(tag: str, block: Object) -> Told | None:
         items = content if type(content) is list else []
         failed = held.pop("status", None) == "error"
         result = _RESULTS[kind](items)
-        return Outcome(_taken(held), result, "the call failed" if failed else None)
+        return Outcome(_taken(held), result, FAILED if failed else None)
     return None
 
 
@@ -154,10 +154,7 @@ def _write_use(use: HostedUse, is_answer: bool) -> Written | None:  # noqa: FBT0
                 "exitCode": output.exit_code or int(use.has_failed),
                 "isError": use.has_failed,
             }
-            unsaid = [*unsaid_files(use.result)]
-            if call.language != "python":
-                unsaid.append(f"the code is {call.language}")
-            return _written(use, _CODE, {"snippet": call.code}, [{"json": told}], unsaid)
+            return _written(use, _CODE, {"snippet": call.code}, [{"json": told}])
         case _:
             return None
 
@@ -167,19 +164,14 @@ def _page(source: Source) -> Object:
     return {key: fact for key, fact in facts.items() if fact is not None}
 
 
-def _written(
-    use: HostedUse, name: str, given: Object, content: list[Object], unsaid: list[str] | None = None
-) -> Written:
+def _written(use: HostedUse, name: str, given: Object, content: list[Object]) -> Written:
     """A call and what came of it, with an id of its own."""
     digest = hashlib.sha256(use.identifier.encode("utf-8", "replace")).hexdigest()[:22]
     own = {"toolUseId": f"tooluse_{digest}"}
     call = {**own, "name": name, "input": given, "type": SERVER_CALL}
     status = "error" if use.has_failed else "success"
     result = {**own, "content": content, "status": status, "type": f"{name}_result"}
-    return Written(
-        (("toolUse", {"toolUse": call}), ("toolResult", {"toolResult": result})),
-        tuple(unsaid or ()),
-    )
+    return ("toolUse", {"toolUse": call}), ("toolResult", {"toolResult": result})
 
 
 HOSTED = HostedTable(

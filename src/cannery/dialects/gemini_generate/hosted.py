@@ -13,6 +13,7 @@ from typing import Any
 from cannery.dialects.gemini_generate.forms import WEB_SEARCH, camel, spelled
 from cannery.families.gemini.actions import computer_row, read_actions
 from cannery.messages.hosted import (
+    FAILED,
     CodeExecution,
     Fetch,
     FileQuery,
@@ -46,7 +47,6 @@ from cannery.wire.hosted import (
     leaves,
     shows_images,
     take_text,
-    unsaid_files,
 )
 from cannery.wire.residues import Left
 
@@ -141,7 +141,8 @@ def _read_output(part: Object) -> Outcome:
     if outcome in (None, "OUTCOME_OK"):
         return Outcome(identifier, Output(words))
     # What a program prints before it fails and what it complains of stand in one text here.
-    error = str(outcome).removeprefix("OUTCOME_").lower()
+    word = str(outcome).removeprefix("OUTCOME_").lower()
+    error = FAILED if word == "failed" else word
     return Outcome(identifier, Output("", words), error)
 
 
@@ -166,9 +167,10 @@ def _read_answer(part: Object) -> Outcome:
     part.pop(spelled(part, "toolType"), None)
     response, identifier = part.get("response"), take_text(part, "id") or ""
     found = response.get("result") if type(response) is dict else None
+    error = take_text(response, "error")
     if type(found) is not list:
-        return Outcome(identifier, None if response is None else Sources())
-    return Outcome(identifier, Sources(tuple(map(_read_source, found))))
+        return Outcome(identifier, None if response is None else Sources(), error)
+    return Outcome(identifier, Sources(tuple(map(_read_source, found))), error)
 
 
 def _read_source(found: Any) -> Source:
@@ -275,17 +277,10 @@ def _write_run(use: HostedUse, call: Run) -> Written:
     has_failed = use.error is not None or bool(output.exit_code)
     result = {"outcome": "OUTCOME_FAILED" if has_failed else "OUTCOME_OK"}
     result["output"] = output.text + output.errors
-    unsaid = unsaid_files(output) + ([] if is_known else [f"the code is {call.language}"])
-    if output.text and output.errors:
-        unsaid.append("what was printed and what went wrong are one text here")
-    blocks = (
+    return (
         ("executableCode", {"executableCode": code}),
-        (
-            "codeExecutionResult",
-            {"codeExecutionResult": result},
-        ),
+        ("codeExecutionResult", {"codeExecutionResult": result}),
     )
-    return Written(blocks, tuple(unsaid))
 
 
 def _write_pair(use: HostedUse, kind: str, given: Object) -> Written:
@@ -303,15 +298,10 @@ def _write_pair(use: HostedUse, kind: str, given: Object) -> Written:
     response: Object = {"result": found}
     if use.error is not None:
         response["error"] = use.error
-    unsaid = ("the age of a page is not said",) if any(one.age for one in items) else ()
-    blocks = (
+    return (
         ("toolCall", {"toolCall": {**named, "args": given}}),
-        (
-            "toolResponse",
-            {"toolResponse": {**named, "response": response}},
-        ),
+        ("toolResponse", {"toolResponse": {**named, "response": response}}),
     )
-    return Written(blocks, unsaid)
 
 
 HOSTED = HostedTable(

@@ -11,6 +11,7 @@ from typing import Any
 
 from cannery.families.gemini.actions import computer_row, read_actions
 from cannery.messages.hosted import (
+    FAILED,
     CodeExecution,
     Fetch,
     FileQuery,
@@ -30,7 +31,7 @@ from cannery.messages.hosted import (
     WebSearch,
 )
 from cannery.messages.json_text import write_json
-from cannery.wire.arguments import object_input, wrapped_input
+from cannery.wire.arguments import call_input, input_text
 from cannery.wire.bodies import Object
 from cannery.wire.hosted import (
     BEARER,
@@ -47,7 +48,6 @@ from cannery.wire.hosted import (
     Written,
     shows_images,
     take_text,
-    unsaid_files,
     with_type,
 )
 
@@ -108,10 +108,10 @@ def _read_block(tag: str, step: Object) -> Told | None:
     if kind in _CALLS and side == "result":
         failed = step.pop("is_error", None) is True
         identifier = take_text(step, "call_id") or ""
-        result = _read_result(kind, step.pop("result", None))
+        result = _read_result(kind, step)
         for known in ("name", "server_name"):
             step.pop(known, None)
-        return Outcome(identifier, result, "the call failed" if failed else None)
+        return Outcome(identifier, result, FAILED if failed else None)
     return None
 
 
@@ -129,7 +129,7 @@ def _read_call(kind: str, step: Object) -> HostedCall | None:
         case "mcp_server_tool":
             server, name = take_text(step, "server_name"), take_text(step, "name")
             step.pop("arguments", None)
-            return McpCall(server or "", name or "", write_json(held))
+            return McpCall(server or "", name or "", input_text(held))
         case _:
             return FileQuery()
 
@@ -139,13 +139,25 @@ def _texts(held: Object, key: str) -> tuple[str, ...]:
     return tuple(map(str, found)) if type(found) is list else ()
 
 
-def _read_result(kind: str, result: Any) -> HostedResult | None:
-    if kind in ("code_execution", "mcp_server_tool"):
-        words = result if type(result) is str else "" if result is None else write_json(result)
-        return Output(words)
-    listed = result if type(result) is list else []
-    urls = [item.get("url") for item in listed if type(item) is dict]
-    return Sources(tuple(Source(url) for url in urls if type(url) is str))
+def _read_result(kind: str, step: Object) -> HostedResult | None:
+    """Take what came of a call; parts of a result that are no text stay, and so does why a page could not be read."""
+    result = step.get("result")
+    parts = [item for item in result if type(item) is dict] if type(result) is list else []
+    if kind not in ("code_execution", "mcp_server_tool"):
+        urls = [take_text(item, "url") for item in parts]
+        for item in parts:
+            if item.get("status") == "success":
+                del item["status"]
+        return Sources(tuple(Source(url) for url in urls if url is not None))
+    texts = [take_text(item, "text") for item in parts if item.get("type") == "text"]
+    if texts:
+        for item in parts:
+            if item.keys() == {"type"}:
+                item.clear()
+        return Output("\n".join(text or "" for text in texts))
+    step.pop("result", None)
+    words = result if type(result) is str else "" if result is None else write_json(result)
+    return Output(words)
 
 
 _LANGUAGES = ("python", "bash")
@@ -161,22 +173,18 @@ def _write_use(use: HostedUse, is_answer: bool) -> Written | None:  # noqa: FBT0
         case Run() if is_answer or call.language in _LANGUAGES:
             is_known = call.language in _LANGUAGES
             given = {"code": call.code, **({"language": call.language} if is_known else {})}
-            unsaid = (*unsaid_files(use.result),)
-            if not is_known:
-                unsaid += (f"the code is {call.language}",)
-            return _written(use, "code_execution", _output(use), unsaid, arguments=given)
+            return _written(use, "code_execution", _output(use), arguments=given)
         case McpCall():
-            given = object_input(call.arguments)
-            held = wrapped_input(call.arguments) if given is None else given
+            held = call_input(call.arguments, is_freeform=False)
             named: Object = {"name": call.name, "server_name": call.server, "arguments": held}
-            return _written(use, "mcp_server_tool", _output(use), (), **named)
+            return _written(use, "mcp_server_tool", _output(use), **named)
         case Search() if is_answer:
             given = {"queries": list(call.queries)}
-            return _written(use, "google_search", [], _unsaid(use), arguments=given)
+            return _written(use, "google_search", [], arguments=given)
         case Fetch() if is_answer:
             found = [{"url": url, "status": _status(use)} for url in call.urls]
             given = {"urls": list(call.urls)}
-            return _written(use, "url_context", found, _unsaid(use), arguments=given)
+            return _written(use, "url_context", found, arguments=given)
         case _:
             return None
 
@@ -190,22 +198,14 @@ def _status(use: HostedUse) -> str:
     return "error" if use.has_failed else "success"
 
 
-def _unsaid(use: HostedUse) -> tuple[str, ...]:
-    items = use.result.items if isinstance(use.result, Sources) else ()
-    told = ("the pages that were found are not said",) if items else ()
-    return told if isinstance(use.call, Search) or any(one.text for one in items) else ()
-
-
-def _written(
-    use: HostedUse, kind: str, result: Any, unsaid: tuple[str, ...] = (), **call: Any
-) -> Written:
+def _written(use: HostedUse, kind: str, result: Any, **call: Any) -> Written:
     """A call and what came of it, with an id of its own."""
     digest = hashlib.sha256(use.identifier.encode("utf-8", "replace")).hexdigest()[:8]
     asked: Object = {"type": f"{kind}_call", "id": digest, **call}
     told: Object = {"type": f"{kind}_result", "call_id": digest, "result": result}
     if use.has_failed and kind != "mcp_server_tool":
         told["is_error"] = True
-    return Written(((asked["type"], asked), (told["type"], told)), unsaid)
+    return (asked["type"], asked), (told["type"], told)
 
 
 def _place(tag: str, value: Object) -> tuple[Object | None, Object]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from cannery.messages.content import new_data, new_image
 from cannery.messages.hosted import (
+    FAILED,
     Fetch,
     FileQuery,
     HostedUse,
@@ -33,7 +34,6 @@ from cannery.wire.hosted import (
     Told,
     Written,
     take_text,
-    unsaid_files,
 )
 from cannery.wire.media import split_data_url
 
@@ -159,7 +159,7 @@ def _read_screenshot(item: Object) -> ClientResult | None:
 
 
 def _status_error(item: Object) -> str | None:
-    return "the call failed" if item.get("status") == "failed" else None
+    return FAILED if item.get("status") == "failed" else None
 
 
 def _read_web(item: Object) -> HostedUse | None:
@@ -303,11 +303,7 @@ def write_use(use: HostedUse, is_answer: bool) -> Written | None:  # noqa: FBT00
             action = {"type": "open_page", "url": call.urls[0]}
             if call.pattern is not None:
                 action = {"type": "find_in_page", "url": call.urls[0], "pattern": call.pattern}
-            said = bool(
-                isinstance(use.result, Sources) and any(one.text for one in use.result.items)
-            )
-            unsaid = ("what a page says is not shown here",) if said else ()
-            return _written(use, "web_search_call", unsaid, status=status, action=action)
+            return _written(use, "web_search_call", status=status, action=action)
         case Run() if is_answer:
             return _write_run(use, call, status)
         case McpCall():
@@ -317,51 +313,41 @@ def write_use(use: HostedUse, is_answer: bool) -> Written | None:  # noqa: FBT00
             error = None
             if use.error is not None:
                 error = {"type": "mcp_tool_execution_error", "content": output or use.error}
-            return _written(use, "mcp_call", (), **named, **told, error=error, status=status)
+            return _written(use, "mcp_call", **named, **told, error=error, status=status)
         case FileQuery():
             return _write_files(use, call, status)
         case _:
             return None
 
 
-def _written(use: HostedUse, tag: str, unsaid: tuple[str, ...], **fields: Any) -> Written:
+def _written(use: HostedUse, tag: str, **fields: Any) -> Written:
     prefix = f"{PREFIXES[tag]}_"
     identifier = use.identifier
     if not identifier.startswith(prefix):
         code = hashlib.sha256(identifier.encode("utf-8", "replace")).hexdigest()
         identifier = f"{prefix}{code[:32]}"
-    if use.error is not None and "error" not in fields:
-        unsaid = (*unsaid, f"what went wrong was {use.error!r}")
-    return Written(((tag, {"type": tag, "id": identifier, **fields}),), unsaid)
+    return ((tag, {"type": tag, "id": identifier, **fields}),)
 
 
 def _write_search(use: HostedUse, call: Search, status: str) -> Written:
     action: Object = {"type": "search", "query": call.queries[0] if call.queries else ""}
     action["queries"] = list(call.queries)
-    unsaid: tuple[str, ...] = ()
     if isinstance(use.result, Sources):
-        items = use.result.items
-        action["sources"] = [{"type": "url", "url": one.url} for one in items if one.url]
-        if any(one.title or one.text or one.age for one in items):
-            unsaid = ("of the results only the addresses are said",)
-    return _written(use, "web_search_call", unsaid, status=status, action=action)
+        urls = [one.url for one in use.result.items if one.url]
+        action["sources"] = [{"type": "url", "url": url} for url in urls]
+    return _written(use, "web_search_call", status=status, action=action)
 
 
 def _write_run(use: HostedUse, call: Run, status: str) -> Written:
     outputs = None
-    unsaid: list[str] = [] if call.language == "python" else [f"the code is {call.language}"]
     if isinstance(use.result, Output):
         result = use.result
         texts = [text for text in (result.text, result.errors) if text]
         outputs = [{"type": "logs", "logs": text} for text in texts]
         images = [one.url for one in result.files if one.url is not None]
         outputs += [{"type": "image", "url": url} for url in images]
-        if len(images) < len(result.files):
-            unsaid += unsaid_files(result)
-        if result.exit_code:
-            unsaid.append(f"the exit code was {result.exit_code}")
     fields = {"code": call.code, "container_id": "", "outputs": outputs, "status": status}
-    return _written(use, "code_interpreter_call", tuple(unsaid), **fields)
+    return _written(use, "code_interpreter_call", **fields)
 
 
 def _write_files(use: HostedUse, call: FileQuery, status: str) -> Written:
@@ -372,4 +358,4 @@ def _write_files(use: HostedUse, call: FileQuery, status: str) -> Written:
             for one in use.result.items
         ]
     fields = {"queries": list(call.queries), "status": status, "results": results}
-    return _written(use, "file_search_call", (), **fields)
+    return _written(use, "file_search_call", **fields)
