@@ -368,8 +368,6 @@ def shots(agent: str, chat: str, image: str, exported: str) -> dict[str, tuple[s
         "search": ("/ui?q=number", "light", 1200, 560),
         "image": (f"/ui/c/{image}", "light", 1200, 640),
         "phone": (f"/ui/c/{agent}", "dark", 390, 760),
-        "empty": ("/ui?tag=nothing-has-this-tag", "light", 1200, 480),
-        "missing": ("/ui/c/nosuchconversation", "light", 1200, 480),
         "export": (exported, "light", 1200, 800),
     }
 

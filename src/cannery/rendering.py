@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 from orjson import Fragment
 
-from cannery import growth
+from cannery import write_cache
 from cannery.dialects import find_dialect
 from cannery.errors import EmptyConversationError
 from cannery.hosting import Offer, offered
@@ -53,7 +53,7 @@ def write_request(
     """A request as a body of the target, with the repairs and losses that it took.
 
     ``places`` are those that a reader noted. A request that was not read just now may be written again with more, so
-    its canisters remember what was written for them (``growth``).
+    its canisters remember what was written for them (``write_cache``).
     """
     # A record of a data set is written once.
     is_new = places is not None or rules is not None or not target.routes
@@ -153,7 +153,7 @@ class Writing(Struct):
         conversation = self.request.conversation
         # The record of a data set may have images beside its messages, and has no routes.
         grows = self.target.routes and self.target.takes_turns
-        end = growth.boundary(conversation) if grows else 0
+        end = write_cache.boundary(conversation) if grows else 0
         if end:
             written = self._continued(conversation, end)
             if written is not None:
@@ -165,8 +165,8 @@ class Writing(Struct):
         """The body with a gap for the text of the messages before ``end``; None if they depend on what comes later."""
         request = self.request
         key = (self.target.name, request.source, request.model, self.hosted, *sorted(self.without))
-        kept = growth.find(conversation, key)
-        lead = pieces_of(conversation[: growth.leading(conversation)])
+        kept = write_cache.find(conversation, key)
+        lead = pieces_of(conversation[: write_cache.leading(conversation)])
         start = 0 if kept is None else kept.length
         fresh = pieces_of(conversation[start:], start)
         whole = [*lead, *fresh] if start else fresh
@@ -180,7 +180,7 @@ class Writing(Struct):
         facts = survey(whole[:first], self.rules) if self.is_same else self.facts
         if facts & UNPAIRED:
             return None
-        if not growth.fits(kept, fresh, self.rules.cache_marks):
+        if not write_cache.fits(kept, fresh, self.rules.cache_marks):
             return None
         field = self.target.messages
         written = self._write([*lead, *arranged[first:]], self.report)
@@ -192,19 +192,19 @@ class Writing(Struct):
             added = self._added(whole[: first + 1], alone, is_first=not start)
             if added is None:
                 return None
-            kept = growth.keep(conversation, key, kept, fresh[: end - start], added)
+            kept = write_cache.keep(conversation, key, kept, fresh[: end - start], added)
         if kept is None or self.report.names:
             return None
         self.facts |= SAID
         self.report.lost.extend(kept.notes)
         self.kept = kept.pieces
-        gap = [Fragment(growth.GAP)] if kept.pieces else []
+        gap = [Fragment(write_cache.GAP)] if kept.pieces else []
         written[field] = [*gap, *written[field][kept.skip :]]
         return written
 
     def _added(
         self, pieces: list[Piece], alone: list[Any], *, is_first: bool
-    ) -> growth.Written | None:
+    ) -> write_cache.Written | None:
         """The messages of pieces but for the last one, which is written with them to see that it stays alone.
 
         ``alone`` are the messages of the leading pieces and the last one.
@@ -216,11 +216,11 @@ class Writing(Struct):
         if not is_alone or report.repaired:
             return None
         skip = len(alone) - 1
-        return growth.Written(encode(listed[0 if is_first else skip : -1])[1:-1], report, skip)
+        return write_cache.Written(encode(listed[0 if is_first else skip : -1])[1:-1], report, skip)
 
     def joined(self, encoded: bytes) -> bytes:
         """The text of a body with what was kept of it in its gap."""
-        before, _, behind = encoded.partition(growth.GAP)
+        before, _, behind = encoded.partition(write_cache.GAP)
         return b"".join((before, *self.kept, behind))
 
     def _listed(self, pieces: list[Piece], report: Report) -> list[Any]:

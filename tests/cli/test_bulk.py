@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from cannery.cli.bulk import blocks
 from cannery.cli.complaints import Complaint
-from cannery.cli.pieces import blocks_of, pieces_of, put_pieces, unnamed
+from cannery.cli.file_ranges import blocks_of, pieces_of, put_pieces, unnamed
 from cannery.cli.workers import Workers
 
 WORDS = ("translate", "--from", "sharegpt", "--to", "openai_chat")

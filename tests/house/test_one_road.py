@@ -40,7 +40,7 @@ NAMED = {
     "gateway/routing.py": (1, "the default of the gateway"),
     "gateway/telemetry.py": (1, "spans have the attributes of one dialect"),
     "importers/drafts.py": (5, "the dialect whose parts a product stores"),
-    "importers/spoken.py": (3, "shapes of messages in files that name no dialect"),
+    "importers/api_messages.py": (3, "shapes of messages in files that name no dialect"),
     "storage/profiles.py": (1, "the chat profile of a store is spelled as Chat is"),
 }
 

@@ -21,12 +21,12 @@ from cannery.viewer.contents import Links
 from cannery.viewer.differences import line_changes, word_changes
 from cannery.viewer.edits import deed_of, is_patch
 from cannery.viewer.elements import Fragments
-from cannery.viewer.facts import by_position
+from cannery.viewer.exchange_facts import by_position
 from cannery.viewer.highlighting import highlight, language_of_path
 from cannery.viewer.json_lines import laid_out, pretty
 from cannery.viewer.markdown import markdown
 from cannery.viewer.messages import Surroundings, blocks_html
-from cannery.viewer.spoken import is_setup, passages
+from cannery.viewer.typed_text import is_setup, passages
 from cannery.viewer.visible import visible
 
 LINKS = Links(

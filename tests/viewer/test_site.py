@@ -18,8 +18,8 @@ from cannery.storage.exchanges import ExchangeRecord, append_records
 from cannery.storage.metadata import new_metadata
 from cannery.viewer.answers import Asked
 from cannery.viewer.branches import partings
+from cannery.viewer.paging import choose, pieces
 from cannery.viewer.site import Site
-from cannery.viewer.windows import choose, pieces
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\x00" * 60
 WAVE = b"RIFF\x24\x00\x00\x00WAVEfmt " + b"\x00" * 20

@@ -138,16 +138,16 @@ def _run_beside(
     file: BinaryIO, first: bytes, task: Task, jobs: int, output: int
 ) -> Iterator[Block]:
     """The same with several processes, which write the output."""
-    from cannery.cli import pieces
+    from cannery.cli import file_ranges
     from cannery.cli.workers import Workers
 
-    is_plain = pieces.is_plain(file)
-    with contextlib.nullcontext(file) if is_plain else pieces.unnamed() as shared:
+    is_plain = file_ranges.is_plain(file)
+    with contextlib.nullcontext(file) if is_plain else file_ranges.unnamed() as shared:
         descriptor = shared.fileno()
 
-        def work(piece: pieces.Piece, write: Callable[[bytes], None]) -> tuple[Block, bool]:
+        def work(piece: file_ranges.Piece, write: Callable[[bytes], None]) -> tuple[Block, bool]:
             whole = Block(failures=[], counts={}, examples={}, losses=[])
-            for lines in pieces.blocks_of(descriptor, piece, BLOCK):
+            for lines in file_ranges.blocks_of(descriptor, piece, BLOCK):
                 block = translate_block(lines, task)
                 _add(whole, block)
                 if task.is_strict and block.failures:
@@ -157,9 +157,9 @@ def _run_beside(
 
         with Workers(jobs, work, output) as workers:
             if is_plain:
-                given = pieces.pieces_of(descriptor, file.tell() - len(first), jobs, BLOCK)
+                given = file_ranges.pieces_of(descriptor, file.tell() - len(first), jobs, BLOCK)
             else:
-                given = pieces.put_pieces(file, first, descriptor, workers.most)
+                given = file_ranges.put_pieces(file, first, descriptor, workers.most)
             yield from workers.run(given)
 
 

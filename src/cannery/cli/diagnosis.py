@@ -27,7 +27,7 @@ _UNANSWERED = ("PREFILL_DROPPED", "prefill")
 _PLACE = re.compile(r"^conversation\[(\d+)\]")
 
 
-class Patient(Struct, frozen=True):
+class Subject(Struct, frozen=True):
     """Something to look at: where it comes from, and what it is.
 
     It has a ``body`` in ``dialect``, or the bytes of a ``session`` file of the format ``form``, or only a history that
@@ -82,74 +82,74 @@ class Diagnosis(Struct, frozen=True):
         return tuple(each for each in self.problems if each.severity == PROBLEM)
 
 
-def read_patient(
+def read_subject(
     name: str, body: bytes, dialect: str, reason: str, *, is_alone: bool = False
-) -> Patient:
+) -> Subject:
     """A request body, with the path of each canister in it; one that cannot be read says why."""
     places = Places()
     try:
         request = find_dialect(dialect).read_request(body, places)
     except CanneryError as error:
-        return Patient(
+        return Subject(
             name, None, dialect, body, reason, is_alone=is_alone, unreadable=str(error), file=name
         )
     paths = tuple(map(path_text, places.canisters))
-    return Patient(name, request, dialect, body, reason, paths, is_alone=is_alone, file=name)
+    return Subject(name, request, dialect, body, reason, paths, is_alone=is_alone, file=name)
 
 
-def examine(patient: Patient, dialect: str) -> Diagnosis:
+def examine(subject: Subject, dialect: str) -> Diagnosis:
     """What one provider would make of it."""
     try:
-        if dialect == patient.own:
+        if dialect == subject.own:
             return Diagnosis(
-                dialect, is_home=True, problems=_at_home(patient), refusal=_refusal(patient)
+                dialect, is_home=True, problems=_at_home(subject), refusal=_refusal(subject)
             )
-        if patient.request is None:
-            return Diagnosis(dialect, is_home=False, refusal=patient.unreadable)
-        return _elsewhere(patient, patient.request, dialect)
+        if subject.request is None:
+            return Diagnosis(dialect, is_home=False, refusal=subject.unreadable)
+        return _elsewhere(subject, subject.request, dialect)
     except CanneryError as error:
-        return Diagnosis(dialect, dialect == patient.own, refusal=str(error))
+        return Diagnosis(dialect, dialect == subject.own, refusal=str(error))
 
 
-def _at_home(patient: Patient) -> tuple[Finding, ...]:
-    if patient.session is not None:
-        return examine_session(patient.session, patient.form)
-    if patient.form:
+def _at_home(subject: Subject) -> tuple[Finding, ...]:
+    if subject.session is not None:
+        return examine_session(subject.session, subject.form)
+    if subject.form:
         # Another branch of a file that is judged as a whole, which the agent does not go on with.
         return ()
-    if patient.body is not None:
-        return examine_body(patient.body, patient.own or "", model=patient.model)
-    request: Any = patient.request
+    if subject.body is not None:
+        return examine_body(subject.body, subject.own or "", model=subject.model)
+    request: Any = subject.request
     model = request.model if isinstance(request.model, str) else None
-    found = examine_request(request.replace(source=patient.own), patient.own or "", model=model)
+    found = examine_request(request.replace(source=subject.own), subject.own or "", model=model)
     return tuple(
         each
-        if each.message is None or each.message >= len(patient.paths)
-        else msgspec.structs.replace(each, path=patient.paths[each.message])
+        if each.message is None or each.message >= len(subject.paths)
+        else msgspec.structs.replace(each, path=subject.paths[each.message])
         for each in found
     )
 
 
-def _refusal(patient: Patient) -> str:
+def _refusal(subject: Subject) -> str:
     """Why a body cannot be read, if no rule says it better."""
-    if not patient.unreadable or any(each.severity == PROBLEM for each in _at_home(patient)):
+    if not subject.unreadable or any(each.severity == PROBLEM for each in _at_home(subject)):
         return ""
-    return patient.unreadable
+    return subject.unreadable
 
 
-def _elsewhere(patient: Patient, request: Request, dialect: str) -> Diagnosis:
-    is_request = patient.body is not None
-    if patient.body is None:
+def _elsewhere(subject: Subject, request: Request, dialect: str) -> Diagnosis:
+    is_request = subject.body is not None
+    if subject.body is None:
         rendered = say(request, dialect)
     else:
-        rendered = translate(patient.body, source=patient.dialect or "", target=dialect)
+        rendered = translate(subject.body, source=subject.dialect or "", target=dialect)
     repairs = tuple(
-        Repair(repair.name, _located(repair.path, patient.paths), repair.detail)
+        Repair(repair.name, _located(repair.path, subject.paths), repair.detail)
         for repair in rendered.repairs
         if is_request or repair.name not in _UNANSWERED
     )
     losses = tuple(
-        Loss(loss.code, loss.severity, _located(loss.path, patient.paths), loss.detail)
+        Loss(loss.code, loss.severity, _located(loss.path, subject.paths), loss.detail)
         for loss in rendered.losses
         if is_request or loss.code not in _UNANSWERED
     )

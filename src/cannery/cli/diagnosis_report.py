@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from cannery.cli.diagnosis import Diagnosis, Patient
+from cannery.cli.diagnosis import Diagnosis, Subject
 from cannery.cli.reports import describe_either, loss_data, summary
 from cannery.cli.terminal import columns, harmless, paint
 from cannery.doctor import PROBLEM, Finding
@@ -24,22 +24,22 @@ class Report:
         self._first = ""
         self._count = 0
         self._canisters = 0
-        self._files: dict[str, list[tuple[Patient, Diagnosis]]] = {}
+        self._files: dict[str, list[tuple[Subject, Diagnosis]]] = {}
         self._findings: dict[str, list[tuple[str, Diagnosis]]] = {}
         self.is_fine = True
 
-    def take(self, patient: Patient, found: list[Diagnosis], *, is_named: bool) -> None:
+    def take(self, subject: Subject, found: list[Diagnosis], *, is_named: bool) -> None:
         """Take in what was found; whether all is fine is asked of its own provider, or of those that were named."""
-        kind = f"{patient.dialect} ({patient.reason})" if patient.dialect else patient.reason
-        self._first = self._first or f"{patient.name}: {kind}".removesuffix(": ")
+        kind = f"{subject.dialect} ({subject.reason})" if subject.dialect else subject.reason
+        self._first = self._first or f"{subject.name}: {kind}".removesuffix(": ")
         self._count += 1
-        self._canisters += 0 if patient.request is None else len(patient.request.conversation)
+        self._canisters += 0 if subject.request is None else len(subject.request.conversation)
         for diagnosis in found:
-            self._findings.setdefault(diagnosis.dialect, []).append((patient.name, diagnosis))
+            self._findings.setdefault(diagnosis.dialect, []).append((subject.name, diagnosis))
             if is_named or diagnosis.is_home:
                 self.is_fine &= diagnosis.is_fine
             if diagnosis.is_home:
-                self._files.setdefault(patient.file, []).append((patient, diagnosis))
+                self._files.setdefault(subject.file, []).append((subject, diagnosis))
 
     def text(self) -> str:
         """The whole report."""
@@ -79,14 +79,14 @@ class Report:
             yield details
 
 
-def _file(file: str, found: list[tuple[Patient, Diagnosis]]) -> Iterator[str]:
+def _file(file: str, found: list[tuple[Subject, Diagnosis]]) -> Iterator[str]:
     """One file of many: its verdict, and what breaks it."""
     is_fine = all(each.is_fine for _, each in found)
     mark = paint("✓", "green") if is_fine else paint("✗", "red")
-    verdict, _ = _verdict([(patient.name, each) for patient, each in found])
+    verdict, _ = _verdict([(subject.name, each) for subject, each in found])
     refusals = [each.refusal for _, each in found if each.refusal]
     yield f"{mark} {harmless(file)}: {harmless('; '.join(refusals) or verdict)}"
-    yield from _problems([(patient.name, each.problems) for patient, each in found])
+    yield from _problems([(subject.name, each.problems) for subject, each in found])
 
 
 def _verdict(found: Sequence[tuple[str, Diagnosis]]) -> tuple[str, str]:
@@ -123,13 +123,13 @@ def _problems(found: Iterable[tuple[str, Sequence[Finding]]]) -> Iterator[str]:
         yield f"  … and {len(everything) - _MOST} more (--json has all of them)"
 
 
-def as_data(patient: Patient, found: list[Diagnosis]) -> dict[str, Any]:
+def as_data(subject: Subject, found: list[Diagnosis]) -> dict[str, Any]:
     """The same as JSON values."""
     return {
-        "name": patient.name,
-        "file": patient.file or None,
-        "dialect": patient.own,
-        "canisters": 0 if patient.request is None else len(patient.request.conversation),
+        "name": subject.name,
+        "file": subject.file or None,
+        "dialect": subject.own,
+        "canisters": 0 if subject.request is None else len(subject.request.conversation),
         "findings": [
             {
                 "dialect": each.dialect,

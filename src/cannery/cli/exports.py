@@ -15,7 +15,7 @@ import msgspec
 from cannery.backends import Metadata
 from cannery.cli.complaints import Complaint
 from cannery.cli.files import note, pretty
-from cannery.cli.origins import instructions_data
+from cannery.cli.recognition import instructions_data
 from cannery.cli.terminal import harmless, is_terminal
 from cannery.messages import Conversation
 from cannery.redaction import Redactor, redact_conversation, redact_metadata
@@ -26,7 +26,7 @@ from cannery.wording import counted
 Told = list[tuple[str, Sequence[Loss], Sequence[Repair]]]
 
 
-class Leaving(NamedTuple):
+class Exported(NamedTuple):
     """One conversation on its way out: what is known about it, what was said, and versions of its instructions."""
 
     metadata: Metadata
@@ -51,7 +51,7 @@ class Order(NamedTuple):
     told: Told
 
 
-Writer = Callable[[Iterator[Leaving], Order], Iterator[Piece]]
+Writer = Callable[[Iterator[Exported], Order], Iterator[Piece]]
 
 
 def written(
@@ -66,11 +66,13 @@ def written(
     order = Order(form, options, len(chosen) == 1, [])
     writer = _exported if form in exporter_names() else _WRITERS.get(form, _dialect)
     in_order = _parents_first(chosen) if form == "jsonl" else iter(chosen)
-    yield from writer(_leaving(in_order, redactor), order)
+    yield from writer(_prepared(in_order, redactor), order)
     _tell(order)
 
 
-def _leaving(chosen: Iterator[StoredConversation], redactor: Redactor | None) -> Iterator[Leaving]:
+def _prepared(
+    chosen: Iterator[StoredConversation], redactor: Redactor | None
+) -> Iterator[Exported]:
     for conversation in chosen:
         metadata, said = conversation.metadata, conversation.hydrate()
         # The first version stands among the messages.
@@ -79,7 +81,7 @@ def _leaving(chosen: Iterator[StoredConversation], redactor: Redactor | None) ->
             metadata = redact_metadata(metadata, redactor)
             said = redact_conversation(said, redactor)
             versions = [_redacted(version, redactor) for version in versions]
-        yield Leaving(metadata, Conversation(said), versions)
+        yield Exported(metadata, Conversation(said), versions)
 
 
 def _redacted(version: Instructions, redactor: Redactor) -> Instructions:
@@ -101,40 +103,40 @@ def _tell(order: Order) -> None:
         note(text, quiet=order.options.quiet)
 
 
-def _markdown(leaving: Iterator[Leaving], order: Order) -> Iterator[Piece]:
+def _markdown(conversations: Iterator[Exported], order: Order) -> Iterator[Piece]:
     from cannery.viewer.copies import markdown_page
 
-    for each in leaving:
+    for each in conversations:
         page = markdown_page(each.metadata, each.conversation, each.versions)
         is_file = bool(order.options.output) or not is_terminal()
         yield Piece((page if is_file else harmless(page)).encode())
 
 
-def _html(leaving: Iterator[Leaving], _: Order) -> Iterator[Piece]:
+def _html(conversations: Iterator[Exported], _: Order) -> Iterator[Piece]:
     try:
         from cannery.viewer.static import static_page
     except ImportError as error:
         missing = f"the viewer is not installed ({error.name} is missing)"
         raise Complaint(missing, "pip install 'cannery[viewer]'") from None
-    pages = [(each.metadata, each.conversation) for each in leaving]
+    pages = [(each.metadata, each.conversation) for each in conversations]
     yield Piece(b"".join(static_page(pages)))
 
 
-def _jsonl(leaving: Iterator[Leaving], _: Order) -> Iterator[Piece]:
+def _jsonl(conversations: Iterator[Exported], _: Order) -> Iterator[Piece]:
     from cannery.storage.portable import conversation_data
 
-    for each in leaving:
+    for each in conversations:
         told = conversation_data(each.metadata, each.conversation)
         if each.versions:
             told["instructions"] = instructions_data(each.versions)
         yield Piece(msgspec.json.encode(told) + b"\n")
 
 
-def _canisters(leaving: Iterator[Leaving], order: Order) -> Iterator[Piece]:
+def _canisters(conversations: Iterator[Exported], order: Order) -> Iterator[Piece]:
     """A canister a line; of several conversations each line says to which it belongs."""
     from cannery.storage.portable import portable
 
-    for each in leaving:
+    for each in conversations:
         border = {} if order.is_alone else {"conversation": each.metadata.id}
         lines = [{**border, **portable(canister)} for canister in each.conversation]
         yield Piece(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
@@ -149,17 +151,17 @@ def _parents_first(chosen: list[StoredConversation]) -> Iterator[StoredConversat
                 yield waiting.pop(identifier)
 
 
-def _dialect(leaving: Iterator[Leaving], order: Order) -> Iterator[Piece]:
+def _dialect(conversations: Iterator[Exported], order: Order) -> Iterator[Piece]:
     from cannery.exporters import conversation_body
 
-    for each in leaving:
+    for each in conversations:
         body, rendered = conversation_body(each.conversation, order.form, each.metadata.model)
         order.told.append((each.metadata.id, rendered.losses, rendered.repairs))
         data = msgspec.json.encode(body)
         yield Piece((pretty(data) if order.is_alone else data) + b"\n")
 
 
-def _exported(leaving: Iterator[Leaving], order: Order) -> Iterator[Piece]:
+def _exported(conversations: Iterator[Exported], order: Order) -> Iterator[Piece]:
     from pathlib import Path
 
     from cannery.exporters import Chat, find_exporter
@@ -178,7 +180,7 @@ def _exported(leaving: Iterator[Leaving], order: Order) -> Iterator[Piece]:
             metadata.parent,
             metadata.position,
         )
-        for metadata, conversation, _ in leaving
+        for metadata, conversation, _ in conversations
     ]
     for each in exporter.write(chats):
         order.told.append((each.name, each.losses, each.repairs))

@@ -1,4 +1,4 @@
-"""Transcripts and exports of other programs as patients of the doctor: every history in a file, without a store."""
+"""Transcripts and exports of other programs as subjects of the doctor: every history in a file, without a store."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from cannery.cli.diagnosis import Patient, read_patient
+from cannery.cli.diagnosis import Subject, read_subject
 from cannery.detection import detect
 from cannery.dialects import dialect_names
 from cannery.doctor.sessions import has_session
@@ -45,7 +45,7 @@ class Transcript:
     def __bool__(self) -> bool:
         return bool(self._found)
 
-    def patients(self) -> Iterator[Patient]:
+    def subjects(self) -> Iterator[Subject]:
         """Every history, with the place of each message in its file."""
         for source, found, told in self._found:
             file = str(source.path or source.name)
@@ -56,23 +56,23 @@ class Transcript:
             for each in found.read(source):
                 if not isinstance(each, Imported):
                     continue
-                for patient in _patients(each, found, told, file):
+                for subject in _subjects(each, found, told, file):
                     form = found.name if has_session(found.name) else ""
-                    yield msgspec.structs.replace(patient, session=session, form=form)
+                    yield msgspec.structs.replace(subject, session=session, form=form)
                     # The file is judged once, with the history that goes on.
                     session = None
             is_judged = has_session(found.name)
             damaged = [] if is_judged else [str(each) for each in source.problems]
             self.problems += [f"{source.name}: {each}" for each in damaged]
 
-    def _requests(self, source: Source, file: str) -> Iterator[Patient]:
+    def _requests(self, source: Source, file: str) -> Iterator[Subject]:
         """Every body, with the paths in it."""
         for record in source.records():
             place = source.place_of(record)
             try:
                 told = detect(record.raw)
-                patient = read_patient(place, record.raw, told.dialect, told.reason)
-                yield msgspec.structs.replace(patient, file=file)
+                subject = read_subject(place, record.raw, told.dialect, told.reason)
+                yield msgspec.structs.replace(subject, file=file)
             except InputError as error:
                 self.problems.append(f"{place}: {error}")
         self.problems += [f"{source.name}: {each}" for each in source.problems]
@@ -85,13 +85,13 @@ def _is_request(source: Source) -> bool:
         return False
 
 
-def _patients(imported: Imported, found: Format, reason: str, file: str) -> Iterator[Patient]:
+def _subjects(imported: Imported, found: Format, reason: str, file: str) -> Iterator[Subject]:
     everything = list(branches(imported))
     for number, branch in enumerate(everything, 1):
         canisters = [canister for node in branch for canister in node.canisters]
         places = [_place(node.identifier) for node in branch for _ in node.canisters]
         title = imported.title or title_of(canisters) or imported.identifier
-        yield Patient(
+        yield Subject(
             title if len(everything) == 1 else f"{title}, branch {number}",
             Request(canisters, imported.model or absent),
             reason=reason,

@@ -23,7 +23,7 @@ from types import TracebackType
 from typing import Any, NoReturn, Self
 
 from cannery.cli.complaints import Complaint
-from cannery.cli.pieces import Piece
+from cannery.cli.file_ranges import Piece
 
 Write = Callable[[bytes], None]
 # Takes a piece and something that writes; returns what is to be said about it, and whether anything may follow it.

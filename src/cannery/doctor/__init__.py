@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from cannery.doctor.contract import PROBLEM, WARNING, Check, Finding, Judged
 from cannery.doctor.examination import checks_of, examine, examine_body, has_checks, judge
-from cannery.doctor.mending import Change, Mended, mend, mend_body
+from cannery.doctor.fixing import Change, Mended, mend, mend_body
 
 __all__ = [
     "PROBLEM",

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from cannery.doctor.contract import Broken, Judged, Object
-from cannery.doctor.pictures import Picture, decoded, look_at
-from cannery.doctor.walking import at, put, remove, shown, strings
+from cannery.doctor.images import Picture, decoded, look_at
+from cannery.doctor.json_paths import at, put, remove, shown, strings
 from cannery.messages.json_text import find_lone_surrogate
 from cannery.repairs.aliases import alias_of
 from cannery.wire.media import WEB_IMAGES

@@ -28,7 +28,7 @@ from cannery.gateway.rsgi import HTTPProtocol, ProtocolClosed, Scope
 from cannery.gateway.running import RunningWithin
 from cannery.storage import Store
 from cannery.viewer.answers import Answer, Asked, Endpoint
-from cannery.viewer.following import Follower, Watcher
+from cannery.viewer.live_updates import Follower, Watcher
 from cannery.viewer.safety import is_session, new_session, safe_headers, session_name
 from cannery.viewer.site import Site, ask_for_key, asset_answer, refusal
 

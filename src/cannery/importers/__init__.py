@@ -1,7 +1,7 @@
 """What people bring: chats of other programs, data sets and transcripts, taken into a store.
 
 source
-    one file, or one member of an archive (``places``, ``packing``, ``sources``, ``values``, ``databases``)
+    one file, or one member of an archive (``source_files``, ``archives``, ``sources``, ``values``, ``databases``)
 format
     how a program writes its chats: a module of ``formats``, found by its name
 node
@@ -9,7 +9,7 @@ node
 unknown record
     what an importer does not understand: counted, and kept beside the message that it stands before
 data set
-    a format whose records are examples: each stays a conversation of its own (``placing``)
+    a format whose records are examples: each stays a conversation of its own (``destinations``)
 
 Importing is idempotent: a store recognises a history that it holds (``storage.recognition``) and a row by what it says,
 so importing twice adds nothing, and a newer export adds what is new.
@@ -19,7 +19,7 @@ from cannery.importers.contract import Detection, Format, Imported, Node, Sample
 from cannery.importers.detection import detect_format, find_format, format_names
 from cannery.importers.discovery import Discovered, find_folders
 from cannery.importers.filing import ImportSummary, check_format, import_into
-from cannery.importers.places import open_sources
+from cannery.importers.source_files import open_sources
 from cannery.importers.sources import Source
 from cannery.importers.trees import branches, histories
 from cannery.importers.values import Record

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cannery.importers.detection import find_format, format_names
-from cannery.importers.places import holds_chats
+from cannery.importers.source_files import holds_chats
 
 # More files than this are not counted.
 _MOST_FILES = 100_000

@@ -29,10 +29,10 @@ from cannery.importers.contract import (
     Node,
     Unknown,
 )
+from cannery.importers.destinations import Facts, Known, Placed, Placement, Rehearsal, Row, Shelf
 from cannery.importers.detection import detect_format, find_format, is_without_messages
 from cannery.importers.pieces import add_facts, facts_of
-from cannery.importers.places import open_sources
-from cannery.importers.placing import Facts, Known, Placed, Placement, Rehearsal, Row, Shelf
+from cannery.importers.source_files import open_sources
 from cannery.importers.sources import Source
 from cannery.importers.trees import histories, without_repeats
 from cannery.messages import AnyCanister, conversation_digest

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from cannery.errors import DialectError, InputError
+from cannery.importers.archives import DAMAGE
 from cannery.importers.contract import Sample
 from cannery.importers.databases import SQLITE, opened_database, tables_of
-from cannery.importers.packing import DAMAGE
 from cannery.importers.values import Problems, Record, ValueReader, encoding_of
 
 _SAMPLED = 200

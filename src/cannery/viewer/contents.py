@@ -43,7 +43,7 @@ from cannery.messages import (
 from cannery.viewer.highlighting import highlight
 from cannery.viewer.json_lines import pretty
 from cannery.viewer.markdown import markdown
-from cannery.viewer.spoken import passages
+from cannery.viewer.typed_text import passages
 from cannery.viewer.visible import one_line, visible
 from cannery.wire.media import is_text_file
 from cannery.wording import counted, payload_size, size_text

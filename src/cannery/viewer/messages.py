@@ -54,10 +54,10 @@ from cannery.viewer.contents import (
 )
 from cannery.viewer.differences import line_changes, patch
 from cannery.viewer.edits import Deed, deed_of, is_patch
-from cannery.viewer.facts import facts_html
+from cannery.viewer.exchange_facts import facts_html
 from cannery.viewer.highlighting import highlight, language_of_path
 from cannery.viewer.markdown import code_block
-from cannery.viewer.spoken import is_setup
+from cannery.viewer.typed_text import is_setup
 from cannery.viewer.visible import one_line, visible
 from cannery.wording import counted
 

@@ -7,7 +7,7 @@ import argparse
 from cannery.cli.complaints import DONE, WRONG, choose_dialect
 from cannery.cli.files import note, write_json
 from cannery.cli.parser import Parser
-from cannery.cli.patients import Patients
+from cannery.cli.subjects import Subjects
 from cannery.cli.terminal import harmless
 
 DESCRIPTION = (
@@ -70,33 +70,33 @@ def run(options: argparse.Namespace) -> int:
 
         return list_rules([choose_dialect(name) for name in options.to], is_json=options.json)
     if options.what is None:
-        from cannery.cli.surroundings import report
+        from cannery.cli.environment import report
 
         return report(options)
     targets = [choose_dialect(name) for name in options.to]
-    patients = Patients(options)
+    subjects = Subjects(options)
     if options.fix:
-        from cannery.cli.mending import fix
+        from cannery.cli.doctor_fix import fix
 
-        verdict = fix(options, patients, targets)
+        verdict = fix(options, subjects, targets)
     else:
-        verdict = _examine(options, patients, targets)
-    for problem in patients.problems:
+        verdict = _examine(options, subjects, targets)
+    for problem in subjects.problems:
         note(f"problem: {harmless(problem)}", quiet=options.quiet)
-    return WRONG if patients.problems else verdict
+    return WRONG if subjects.problems else verdict
 
 
-def _examine(options: argparse.Namespace, patients: Patients, targets: list[str]) -> int:
+def _examine(options: argparse.Namespace, subjects: Subjects, targets: list[str]) -> int:
     from cannery.cli.diagnosis import examine
     from cannery.cli.diagnosis_report import Report, as_data
 
     report = Report()
     told = []
-    for patient in patients:
-        found = [examine(patient, name) for name in targets or _providers(patient.own)]
-        report.take(patient, found, is_named=bool(targets))
+    for subject in subjects:
+        found = [examine(subject, name) for name in targets or _providers(subject.own)]
+        report.take(subject, found, is_named=bool(targets))
         if options.json:
-            told.append(as_data(patient, found))
+            told.append(as_data(subject, found))
     if options.json:
         write_json(told[0] if len(told) == 1 else told)
     else:

@@ -6,9 +6,14 @@ import argparse
 from pathlib import Path
 
 from cannery.cli.complaints import DONE, Misuse, choose
+from cannery.cli.export_output import (
+    choose_conversations,
+    make_redactor,
+    tell_redacted,
+    write_files,
+)
 from cannery.cli.exports import written
 from cannery.cli.files import note, writing
-from cannery.cli.leaving import choose_conversations, make_redactor, tell_redacted, write_files
 from cannery.cli.parser import Parser
 from cannery.cli.progress import Progress
 from cannery.cli.stores import opened

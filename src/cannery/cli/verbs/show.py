@@ -10,8 +10,8 @@ import msgspec
 
 from cannery.cli.complaints import DONE, WRONG, choose_dialect
 from cannery.cli.files import note, pretty, write_json
-from cannery.cli.origins import instructions_data, show_instructions, show_tree, show_why
 from cannery.cli.parser import Parser, whole
+from cannery.cli.recognition import instructions_data, show_instructions, show_tree, show_why
 from cannery.cli.stores import find, opened
 from cannery.cli.terminal import harmless, page, paint
 from cannery.cli.unknown import show_unknown
@@ -82,7 +82,7 @@ def run(options: argparse.Namespace) -> int:
 def _read(
     options: argparse.Namespace, conversation: StoredConversation, reading: Reading, start: int
 ) -> None:
-    from cannery.cli.reading import paragraphs
+    from cannery.cli.conversation_text import paragraphs
 
     facts = conversation.metadata
     told = [paint(harmless(facts.title) or "(no title)", "bold"), conversation.identifier]

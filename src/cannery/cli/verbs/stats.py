@@ -7,11 +7,11 @@ import argparse
 import msgspec
 
 from cannery.cli import plots
-from cannery.cli.census import Census, disk_size, take
 from cannery.cli.complaints import DONE
 from cannery.cli.files import note, write_json, writing
 from cannery.cli.parser import Parser, whole
 from cannery.cli.progress import Progress
+from cannery.cli.store_counts import Census, disk_size, take
 from cannery.cli.stores import find_place, opened
 from cannery.cli.terminal import ROLE_COLOURS, harmless, paint
 from cannery.storage.exchanges import Costs, records_since

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from cannery.doctor.contract import Object
-from cannery.doctor.walking import objects, walk
+from cannery.doctor.json_paths import objects, walk
 from cannery.wire.places import Path
 
 Block = tuple[Path, Object]

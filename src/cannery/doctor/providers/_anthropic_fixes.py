@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 from cannery.doctor.contract import Judged, Object
-from cannery.doctor.pictures import look_at
+from cannery.doctor.images import look_at
+from cannery.doctor.json_paths import at, objects, put, remove
 from cannery.doctor.shared import legal_name
-from cannery.doctor.walking import at, objects, put, remove
 from cannery.messages.json_text import write_json
 from cannery.wire.markers import NO_RESULT, orphan_text, system_envelope
 from cannery.wire.places import Path

@@ -7,10 +7,10 @@ from typing import Any
 
 from cannery.dialects.anthropic_messages.models import rules_for
 from cannery.doctor.contract import SETTINGS, WARNING, Broken, Check, Judged, Object
+from cannery.doctor.json_paths import at, is_blank, objects, put, remove, shown
 from cannery.doctor.providers._anthropic_blocks import message_blocks, of_type
 from cannery.doctor.providers._fields import ANTHROPIC, Fields, foreign_fields, unknown_fields
 from cannery.doctor.shared import close_object, drop, open_objects, ranges, types
-from cannery.doctor.walking import at, is_blank, objects, put, remove, shown
 from cannery.families.claude.models import (
     always_thinks,
     can_think,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cannery.doctor.contract import Judged, Object
-from cannery.doctor.walking import at, objects, remove
+from cannery.doctor.json_paths import at, objects, remove
 from cannery.wire.markers import NO_RESULT, orphan_text
 from cannery.wire.places import Path
 

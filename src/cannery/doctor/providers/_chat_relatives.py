@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from cannery.doctor.contract import Broken, Judged, Object
+from cannery.doctor.json_paths import at, objects, shown
 from cannery.doctor.providers._chat_messages import messages_of
 from cannery.doctor.providers._exchanges import CALL, RESULT, TURN, Event, Find
 from cannery.doctor.shared import illegal_names, wrong_types
-from cannery.doctor.walking import at, objects, shown
 from cannery.wire.places import Path
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from cannery.doctor.contract import SETTINGS, WARNING, Broken, Check, Judged, Object
+from cannery.doctor.json_paths import is_blank, objects, put, shown
 from cannery.doctor.providers import _openai_models as models
 from cannery.doctor.providers._chat_messages import messages_of
 from cannery.doctor.providers._fields import CHAT, foreign_fields, unknown_fields
@@ -27,7 +28,6 @@ from cannery.doctor.shared import (
     too_large,
     types,
 )
-from cannery.doctor.walking import is_blank, objects, put, shown
 from cannery.wire.places import Path
 
 _TYPES: dict[str, tuple[type, ...]] = {

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, TypeAlias
 
 from cannery.doctor.contract import Broken, Judged
-from cannery.doctor.walking import shown
+from cannery.doctor.json_paths import shown
 from cannery.wire.places import Path
 
 CALL, RESULT, TURN = "call", "result", "turn"

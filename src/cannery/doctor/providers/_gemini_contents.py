@@ -6,8 +6,8 @@ import re
 from typing import Any
 
 from cannery.doctor.contract import Judged, Object
+from cannery.doctor.json_paths import at, objects, put
 from cannery.doctor.shared import legal_name
-from cannery.doctor.walking import at, objects, put
 from cannery.wire.places import Path
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,127}")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from cannery.doctor.contract import SETTINGS, WARNING, Broken, Check, Judged, Object
+from cannery.doctor.json_paths import at, is_blank, objects, shown, walk
 from cannery.doctor.providers._fields import (
     GEMINI,
     GENERATION,
@@ -29,7 +30,6 @@ from cannery.doctor.shared import (
     too_large,
     types,
 )
-from cannery.doctor.walking import at, is_blank, objects, shown, walk
 from cannery.families.gemini.models import (
     budgets,
     generation,

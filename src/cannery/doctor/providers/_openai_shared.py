@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from cannery.doctor.contract import Broken, Judged, Object
-from cannery.doctor.pictures import decoded, look_at, split_data_url
+from cannery.doctor.images import decoded, look_at, split_data_url
+from cannery.doctor.json_paths import at, put, shown, walk
 from cannery.doctor.providers._fields import Fields
 from cannery.doctor.providers._openai_models import model_of
 from cannery.doctor.shared import broken_picture, is_image, legal_name
-from cannery.doctor.walking import at, put, shown, walk
 from cannery.wire.places import Path
 
 PATTERN = r"[A-Za-z0-9_-]+"

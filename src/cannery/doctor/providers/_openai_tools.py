@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 from cannery.doctor.contract import SETTINGS, Broken, Check, Judged, Object
+from cannery.doctor.json_paths import at, shown, walk
 from cannery.doctor.providers._openai_models import model_of
 from cannery.doctor.providers._openai_shared import NAME, Found, rename
 from cannery.doctor.shared import (
@@ -16,7 +17,6 @@ from cannery.doctor.shared import (
     open_objects,
     schema_problems,
 )
-from cannery.doctor.walking import at, shown, walk
 from cannery.wire.places import Path
 
 _MOST = 128

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from cannery.doctor.contract import Judged, Object
-from cannery.doctor.walking import objects
+from cannery.doctor.json_paths import objects
 from cannery.wire.places import Path
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from cannery.doctor.contract import SETTINGS, WARNING, Broken, Check, Judged, Object
+from cannery.doctor.json_paths import objects, shown
 from cannery.doctor.providers import _openai_models as models
 from cannery.doctor.providers._fields import RESPONSES, foreign_fields, unknown_fields
 from cannery.doctor.providers._openai_shared import (
@@ -31,7 +32,6 @@ from cannery.doctor.shared import (
     too_large,
     types,
 )
-from cannery.doctor.walking import objects, shown
 from cannery.wire.places import Path
 
 _LEAST_TOKENS = 16

@@ -14,7 +14,8 @@ from typing import Any
 
 from cannery.dialects.anthropic_messages.models import rules_for
 from cannery.doctor.contract import SETTINGS, WARNING, Broken, Check, Judged, Object
-from cannery.doctor.pictures import decoded, look_at
+from cannery.doctor.images import decoded, look_at
+from cannery.doctor.json_paths import is_blank, objects, shown
 from cannery.doctor.providers import _anthropic_fixes as fixes
 from cannery.doctor.providers._anthropic_blocks import (
     Block,
@@ -41,7 +42,6 @@ from cannery.doctor.shared import (
     too_large,
     union_problems,
 )
-from cannery.doctor.walking import is_blank, objects, shown
 from cannery.families.claude.models import is_same_family, tier_and_version
 
 _ID = re.compile(r"[A-Za-z0-9_-]+")

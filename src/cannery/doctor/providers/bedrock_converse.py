@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from cannery.doctor.contract import SETTINGS, WARNING, Broken, Check, Judged, Object
-from cannery.doctor.pictures import decoded
+from cannery.doctor.images import decoded
+from cannery.doctor.json_paths import at, is_blank, objects, put, remove, shown, walk
 from cannery.doctor.providers._exchanges import (
     CALL,
     RESULT,
@@ -37,7 +38,6 @@ from cannery.doctor.shared import (
     types,
     wrong_types,
 )
-from cannery.doctor.walking import at, is_blank, objects, put, remove, shown, walk
 from cannery.messages.json_text import write_json
 from cannery.wire.markers import NO_RESULT, orphan_text
 from cannery.wire.places import Path

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cannery.doctor.contract import SETTINGS, WARNING, Broken, Check, Judged
-from cannery.doctor.pictures import decoded
+from cannery.doctor.images import decoded
+from cannery.doctor.json_paths import objects, shown
 from cannery.doctor.providers import _chat_relatives as chat
 from cannery.doctor.providers._chat_messages import (
     answer,
@@ -27,7 +28,6 @@ from cannery.doctor.shared import (
     replace_surrogates,
     types,
 )
-from cannery.doctor.walking import objects, shown
 
 _READ = "2026-11-18"
 _TYPES = "types of cohere 7.3.1"

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from cannery.doctor.contract import SETTINGS, WARNING, Broken, Check, Judged, Object
-from cannery.doctor.pictures import decoded
+from cannery.doctor.images import decoded
+from cannery.doctor.json_paths import at, objects, put, remove, shown
 from cannery.doctor.providers._gemini_contents import (
     NAME,
     contents_of,
@@ -25,7 +26,6 @@ from cannery.doctor.shared import (
     lone_surrogates,
     replace_surrogates,
 )
-from cannery.doctor.walking import at, objects, put, remove, shown
 from cannery.families.gemini.models import (
     STAND_IN,
     needs_signatures,

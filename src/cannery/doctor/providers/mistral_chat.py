@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 
 from cannery.doctor.contract import SETTINGS, WARNING, Broken, Check, Judged
+from cannery.doctor.json_paths import shown
 from cannery.doctor.providers import _chat_relatives as chat
 from cannery.doctor.providers._chat_messages import (
     answer,
@@ -28,7 +29,6 @@ from cannery.doctor.shared import (
     replace_surrogates,
     types,
 )
-from cannery.doctor.walking import shown
 
 _READ = "2026-11-15"
 _COMMON = "validator of mistral-common 1.13.0"

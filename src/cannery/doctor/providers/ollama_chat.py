@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from cannery.doctor.contract import SETTINGS, WARNING, Broken, Check, Judged
-from cannery.doctor.pictures import decoded
+from cannery.doctor.images import decoded
+from cannery.doctor.json_paths import shown
 from cannery.doctor.providers import _chat_relatives as chat
 from cannery.doctor.providers._chat_messages import messages_of
 from cannery.doctor.shared import (
@@ -21,7 +22,6 @@ from cannery.doctor.shared import (
     types,
     wrong_types,
 )
-from cannery.doctor.walking import shown
 
 _READ = "2026-11-18"
 _STRUCTS = "api/types.go of ollama/ollama at fb30760"

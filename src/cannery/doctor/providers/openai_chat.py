@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from cannery.doctor.contract import SETTINGS, WARNING, Broken, Check, Judged, Object
-from cannery.doctor.pictures import decoded
+from cannery.doctor.images import decoded
+from cannery.doctor.json_paths import at, objects, put, remove, shown
 from cannery.doctor.providers import _openai_models as models
 from cannery.doctor.providers._chat_messages import (
     answer,
@@ -37,7 +38,6 @@ from cannery.doctor.shared import (
     missing,
     replace_surrogates,
 )
-from cannery.doctor.walking import at, objects, put, remove, shown
 from cannery.wire.places import Path
 
 _ROLES = ("developer", "system", "user", "assistant", "tool", "function")

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from cannery.doctor.contract import Finding
 from cannery.doctor.examination import judge
-from cannery.doctor.mending import Change, mend
+from cannery.doctor.fixing import Change, mend
 from cannery.doctor.sessions.contract import Session
 
 __all__ = ["MendedSession", "Session", "examine_session", "has_session", "mend_session"]

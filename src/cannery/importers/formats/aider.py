@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
+from cannery.importers.api_messages import Turn
 from cannery.importers.contract import Detection, Format, Found, Imported, Sample, Unknown
 from cannery.importers.drafts import Draft
 from cannery.importers.pieces import unknown_record, usage_of
 from cannery.importers.sources import Source
-from cannery.importers.spoken import Turn
 from cannery.importers.trees import linear
 from cannery.messages import Usage
 

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
 
+from cannery.importers.api_messages import dialect_of, is_message, read_messages
 from cannery.importers.contract import Detection, Format, Found, Imported, Sample
 from cannery.importers.sources import Source
-from cannery.importers.spoken import dialect_of, is_message, read_messages
 from cannery.importers.trees import linear
 from cannery.importers.values import Record
 

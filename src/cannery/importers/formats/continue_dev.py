@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from cannery.importers.api_messages import Turn, read_usage
 from cannery.importers.contract import (
     UNREADABLE,
     Detection,
@@ -29,7 +30,6 @@ from cannery.importers.pieces import (
     with_fields,
 )
 from cannery.importers.sources import Source
-from cannery.importers.spoken import Turn, read_usage
 from cannery.importers.trees import linear
 
 NAME = "continue_dev"

@@ -24,7 +24,7 @@ from cannery.importers.pieces import (
     unknown_record,
     with_fields,
 )
-from cannery.importers.places import open_sources
+from cannery.importers.source_files import open_sources
 from cannery.importers.sources import Source
 from cannery.importers.trees import linear
 from cannery.messages import (

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
 
+from cannery.importers.api_messages import Turn, read_usage
 from cannery.importers.contract import (
     UNREADABLE,
     Detection,
@@ -21,7 +22,6 @@ from cannery.importers.contract import (
 from cannery.importers.drafts import Draft
 from cannery.importers.pieces import objects, text_of, unknown_record, with_fields
 from cannery.importers.sources import Source
-from cannery.importers.spoken import Turn, read_usage
 from cannery.importers.trees import linear
 from cannery.importers.values import Record
 from cannery.messages import AnyCanister

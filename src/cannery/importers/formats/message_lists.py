@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from cannery.importers.api_messages import is_message, read_messages, time_of
 from cannery.importers.contract import Detection, Format, Found, Imported, Sample
 from cannery.importers.pieces import objects, text_of, unknown_record, with_fields
 from cannery.importers.sources import Source
-from cannery.importers.spoken import is_message, read_messages, time_of
 from cannery.importers.trees import linear
 from cannery.messages import supervisor
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from cannery.importers.api_messages import is_message, read_messages
 from cannery.importers.contract import (
     UNREADABLE,
     Detection,
@@ -20,7 +21,6 @@ from cannery.importers.contract import (
 )
 from cannery.importers.pieces import row_digest, text_of, unknown_record, with_fields
 from cannery.importers.sources import Source
-from cannery.importers.spoken import is_message, read_messages
 
 NAME = "message_rows"
 _LISTS = ("messages", "conversations", "conversation", "dialogue", "dialog", "chat", "turns")

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from cannery.errors import InputError
+from cannery.importers.api_messages import Turn
 from cannery.importers.contract import (
     UNREADABLE,
     Detection,
@@ -20,7 +21,6 @@ from cannery.importers.contract import (
 )
 from cannery.importers.pieces import json_value, moment, spoken_by, unknown_record
 from cannery.importers.sources import Source
-from cannery.importers.spoken import Turn
 from cannery.importers.trees import linear
 
 NAME = "openai_agents"

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from cannery.importers.api_messages import Turn
 from cannery.importers.contract import (
     UNREADABLE,
     Detection,
@@ -33,7 +34,6 @@ from cannery.importers.pieces import (
     with_fields,
 )
 from cannery.importers.sources import Source
-from cannery.importers.spoken import Turn
 from cannery.importers.trees import linear
 from cannery.messages import Usage
 

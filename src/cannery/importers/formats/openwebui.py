@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from cannery.importers.api_messages import read_usage
 from cannery.importers.contract import Detection, Format, Found, Imported, Node, Sample
 from cannery.importers.pieces import (
     joined,
@@ -23,7 +24,6 @@ from cannery.importers.pieces import (
     with_fields,
 )
 from cannery.importers.sources import Source
-from cannery.importers.spoken import read_usage
 from cannery.messages import (
     AnyCanister,
     AssistantCanisterClass,

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
+from cannery.importers.api_messages import read_usage
 from cannery.importers.contract import Detection, Format, Found, Imported, Node, Sample
 from cannery.importers.drafts import Draft
 from cannery.importers.pieces import (
@@ -21,7 +22,6 @@ from cannery.importers.pieces import (
 )
 from cannery.importers.sessions import read_session
 from cannery.importers.sources import Source
-from cannery.importers.spoken import read_usage
 from cannery.messages import AnyCanister
 
 NAME = "pi"

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from cannery.errors import InputError
+from cannery.importers.api_messages import is_message, read_messages
 from cannery.importers.contract import (
     UNREADABLE,
     Detection,
@@ -22,7 +23,6 @@ from cannery.importers.contract import (
 )
 from cannery.importers.pieces import objects, row_digest, text_of, unknown_record, with_fields
 from cannery.importers.sources import Source
-from cannery.importers.spoken import is_message, read_messages
 
 NAME = "preferences"
 _PAIRS = (("chosen", "rejected"), ("preferred_output", "non_preferred_output"))

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
 
+from cannery.importers.api_messages import Turn
 from cannery.importers.contract import (
     UNREADABLE,
     Detection,
@@ -22,7 +23,6 @@ from cannery.importers.contract import (
 from cannery.importers.drafts import Draft
 from cannery.importers.pieces import moment, objects, text_of, unknown_record, usage_of, with_fields
 from cannery.importers.sources import Source
-from cannery.importers.spoken import Turn
 from cannery.importers.trees import linear
 from cannery.messages import AnyCanister, Usage
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
 
+from cannery.importers.api_messages import Turn, read_usage, time_of
 from cannery.importers.contract import (
     UNREADABLE,
     Detection,
@@ -28,7 +29,6 @@ from cannery.importers.pieces import (
     with_fields,
 )
 from cannery.importers.sources import Source
-from cannery.importers.spoken import Turn, read_usage, time_of
 from cannery.importers.trees import linear
 from cannery.importers.values import Record
 

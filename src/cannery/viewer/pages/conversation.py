@@ -52,11 +52,12 @@ from cannery.viewer.answers import Asked
 from cannery.viewer.arrangement import arrange, placed
 from cannery.viewer.branches import Parting, branch_count, partings
 from cannery.viewer.copies import message_data
-from cannery.viewer.facts import by_position, short_count
+from cannery.viewer.exchange_facts import by_position, short_count
 from cannery.viewer.marks import Asking
 from cannery.viewer.messages import Surroundings, blocks_html
 from cannery.viewer.outline import prompts
 from cannery.viewer.pages.layout import crumbs, document, empty, part
+from cannery.viewer.paging import MOST, Window, bounded, choose, pieces
 from cannery.viewer.relations import (
     Child,
     child_html,
@@ -68,7 +69,6 @@ from cannery.viewer.relations import (
 from cannery.viewer.visible import one_line, visible
 from cannery.viewer.warnings import MOST as MOST_WARNED
 from cannery.viewer.warnings import is_light, warnings_html
-from cannery.viewer.windows import MOST, Window, bounded, choose, pieces
 from cannery.wording import counted, dollars
 
 _MOST_OUTLINED = 2_000

@@ -43,7 +43,7 @@ from cannery.titles import title_of
 from cannery.viewer.addresses import ROOT, below, conversation_address, list_address
 from cannery.viewer.answers import Asked
 from cannery.viewer.branches import branch_count
-from cannery.viewer.facts import short_count
+from cannery.viewer.exchange_facts import short_count
 from cannery.viewer.live import Begun, newest_of
 from cannery.viewer.pages.layout import document, empty, part
 from cannery.viewer.visible import one_line, visible

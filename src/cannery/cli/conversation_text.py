@@ -1,4 +1,4 @@
-"""A conversation as a person reads it: coloured roles, rendered Markdown, calls with their results."""
+"""A conversation as text for a terminal: coloured roles, rendered Markdown, calls with their results."""
 
 from __future__ import annotations
 

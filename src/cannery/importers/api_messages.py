@@ -1,7 +1,7 @@
-"""Lists of messages as APIs have them, ``{role, content, …}``, read message by message with their times and models.
+"""Lists of API messages, ``{role, content, …}``, read message by message with their times and models.
 
-Programs keep what they send and receive, with fields of their own in every message. Only what the API knows is read as
-the message; the rest is kept beside it, so that it never goes back to a provider.
+Programs store the messages that they send and receive, with additional fields. Only fields of the API are read as
+the message; the others are stored as facts, which are never sent to a provider.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Archives: what a zip, a tar or a packed file holds, as streams that end where damage begins.
+"""Members of zip and tar archives and compressed files, as streams that end where damage begins.
 
-A stream stops, as damage, where it grows far beyond what was packed: no chat does that, and a bomb does nothing else.
+A stream that expands far beyond its compressed size ends as damaged, because it is a decompression bomb.
 """
 
 from __future__ import annotations

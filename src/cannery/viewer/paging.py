@@ -1,7 +1,7 @@
-"""Which messages of a conversation a page shows: all of them up to a limit, beyond it a window.
+"""The messages of a conversation on one page: all of them up to a limit, beyond it a window.
 
-A window is read from the store by its positions; how long the conversation is makes no difference. A few messages
-behind it are read as well, so that calls at its end find their results.
+A window is read from the store by its positions, in time that does not depend on the length of the conversation. A few
+messages after it are read as well, so that calls at its end have their results.
 """
 
 from __future__ import annotations

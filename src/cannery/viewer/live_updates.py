@@ -1,7 +1,7 @@
-"""What a page that follows is told: what is being said, and that something was filed.
+"""Updates of an open page: the answer that is streamed, and notices of new messages.
 
-A follower remembers what its page knows. It is asked every moment while an answer runs and every second otherwise; what
-it sends is bounded, and the page loads what was filed as it loads any messages.
+A follower remembers the state of its page. It is polled often while an answer is streamed and every second otherwise;
+the size of an update is bounded, and the page loads filed messages as it loads any messages.
 """
 
 from __future__ import annotations

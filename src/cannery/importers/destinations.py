@@ -1,6 +1,6 @@
-"""Where a history goes: into a store (``Placement``), or, in a dry run, nowhere (``Rehearsal``).
+"""The destination of an import: a store (``Placement``), or nothing, in a dry run (``Rehearsal``).
 
-Both say the same about what is new. A history that comes from another store of ours goes back under its own id.
+Both report the same new messages. A history that was exported from a store of ours gets its own id back.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What Cannery sees around it: dialects, upstreams, keys (present or not), the store, what is installed."""
+"""The environment of Cannery: dialects, upstreams, keys (present or not), the store, installed extras."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures in base64: their type and their size in pixels, from as few bytes as tell it.
+"""Type and size in pixels of base64 images, decoded from their first bytes only.
 
 PNG, GIF and WebP tell their size in the first 30 bytes, JPEG in a frame header behind any number of other segments.
 """

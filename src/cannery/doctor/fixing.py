@@ -1,7 +1,7 @@
-"""Mending a body: each check that can mends what it found, from the end to the beginning, and every change is listed.
+"""Fixing a body: checks with a fix change what they found, from the end to the beginning, and list every change.
 
-Only what breaks a rule is changed. A change may bring up another rule (a message that became empty), so that the table
-is run again until nothing more can be mended.
+Only parts that break a rule are changed. A change may break another rule (a message that became empty), so the table
+is run again until there is nothing more to fix.
 """
 
 from __future__ import annotations

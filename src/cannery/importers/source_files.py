@@ -1,6 +1,6 @@
-"""Where conversations lie: a file, an archive, or a folder of them, as sources.
+"""A file, an archive or a folder as sources.
 
-Every file is judged by its first bytes, never by its name. What cannot hold a conversation is named and left alone.
+Every file is checked by its first bytes, never by its name; files without conversations are named.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from functools import partial
 from pathlib import Path
 
 from cannery.errors import InputError
+from cannery.importers.archives import DAMAGE, Member, unpacked
 from cannery.importers.databases import SQLITE
-from cannery.importers.packing import DAMAGE, Member, unpacked
 from cannery.importers.sources import Source
 from cannery.importers.values import encoding_of
 

@@ -1,4 +1,4 @@
-"""Counting a store: messages, roles, models, days, bytes said and bytes kept.
+"""Counts of a store: messages, roles, models, days, and sizes before and after deduplication.
 
 Lines are counted as they are stored, without decoding them: a role, a time and references to content are found by
 their shape, which ``docs/storage-format.md`` fixes.

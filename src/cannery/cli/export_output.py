@@ -1,4 +1,4 @@
-"""What leaves through ``cannery export``: which conversations, files of sessions, and what was left out of them."""
+"""The output of ``cannery export``: the chosen conversations, files of sessions, and the report on redaction."""
 
 from __future__ import annotations
 

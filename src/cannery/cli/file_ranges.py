@@ -1,7 +1,7 @@
-"""Pieces of a file or of a pipe that several processes read, each without moving the place of another.
+"""Ranges of a file or a pipe that several processes read, each with an offset of its own.
 
-A piece is whole lines between two places of a file. What comes through a pipe, or is packed, is put into a file without
-a name first, where one piece takes the place of another that is done.
+A range is whole lines between two offsets of a file. The data of a pipe or a compressed file is first written to an
+unnamed temporary file, in which a new range overwrites one that is done.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cannery
-from cannery import growth
+from cannery import write_cache
 from cannery.messages.content import ImageContentClass, ReasoningContentClass
 from cannery.messages.residue import Residue
 from tests.conformance.matrix import DATA_SETS, DIALECTS, identify
@@ -65,7 +65,7 @@ def copied(request: cannery.Request) -> cannery.Request:
 
 @pytest.fixture(autouse=True)
 def _short(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(growth, "_SHORTEST", 2)
+    monkeypatch.setattr(write_cache, "_SHORTEST", 2)
 
 
 def outcome(request: cannery.Request, target: str) -> cannery.Rendered | str:
@@ -118,8 +118,8 @@ def test_a_longer_conversation_takes_what_was_kept(target: str, monkeypatch: pyt
     conversation = cannery.Conversation([each.replace() for each in turns])
     cannery.nativize_request(cannery.Request(conversation, model="m"), target)
     found = []
-    find = growth.find
-    monkeypatch.setattr(growth, "find", lambda *asked: found.append(find(*asked)) or found[-1])
+    find = write_cache.find
+    monkeypatch.setattr(write_cache, "find", lambda *asked: found.append(find(*asked)) or found[-1])
     for more in (cannery.user("more"), cannery.assistant("said"), cannery.user("and more")):
         conversation = conversation.append(more)
         cannery.nativize_request(cannery.Request(conversation, model="m"), target)

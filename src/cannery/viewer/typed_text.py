@@ -1,7 +1,7 @@
-"""What a person typed, told from the blocks that a program put around it.
+"""The text that a person typed, separated from the blocks that a program added.
 
 Agents wrap reminders, environments and instructions in tags (``<system-reminder>``, ``<environment_context>``). These
-are folded on a page, so that the words of the person stand out.
+are folded on a page.
 """
 
 from __future__ import annotations

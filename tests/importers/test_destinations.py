@@ -12,7 +12,7 @@ import pytest
 import cannery
 from cannery.cli.exports import written
 from cannery.importers import import_into
-from cannery.importers.placing import Facts, Rehearsal
+from cannery.importers.destinations import Facts, Rehearsal
 from cannery.storage import Store, open_store
 from tests.importers.test_formats import node, words, write
 

@@ -1,4 +1,4 @@
-"""Where a conversation comes from: by what its exchanges were recognised, and which instructions they had."""
+"""How the gateway recognised the exchanges of a conversation, and which instructions they had."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _text(canister: Any) -> str:
 
 def show_tree(options: argparse.Namespace, conversation: StoredConversation) -> None:
     """Print the forks around a conversation."""
-    from cannery.cli.reading import painted_tree
+    from cannery.cli.conversation_text import painted_tree
 
     tree = conversation.tree
     if options.json:

@@ -1,4 +1,4 @@
-"""What the doctor looks at: a request, the transcripts of a file or folder, or a stored conversation."""
+"""The input of ``cannery doctor``: a request, the transcripts of a file or folder, or a stored conversation."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from pathlib import Path
 import msgspec
 
 from cannery.cli.complaints import WRONG, Complaint, choose_dialect
-from cannery.cli.diagnosis import Patient, read_patient
+from cannery.cli.diagnosis import Subject, read_subject
 from cannery.cli.files import as_path, read, shown
 from cannery.errors import InputError
 
 
-class Patients:
-    """Everything to be looked at, read as it is needed; ``problems`` are told when all were seen."""
+class Subjects:
+    """The subjects of a command, read on demand; ``problems`` is complete after the last one."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.problems: list[str] = []
         self._options = options
 
-    def __iter__(self) -> Iterator[Patient]:
-        for patient in self._all():
+    def __iter__(self) -> Iterator[Subject]:
+        for subject in self._all():
             model = self._options.model
-            yield patient if model is None else msgspec.structs.replace(patient, model=model)
+            yield subject if model is None else msgspec.structs.replace(subject, model=model)
 
-    def _all(self) -> Iterator[Patient]:
+    def _all(self) -> Iterator[Subject]:
         options = self._options
         if options.what != "-" and not Path(options.what).exists():
             yield _stored(options)
@@ -35,11 +35,11 @@ class Patients:
         with as_path(options.what) as path:
             if options.source:
                 dialect = choose_dialect(options.source)
-                yield read_patient(name, read(path), dialect, "as asked for", is_alone=True)
+                yield read_subject(name, read(path), dialect, "as asked for", is_alone=True)
                 return
             yield from self._detected(name, Path(path))
 
-    def _detected(self, name: str, path: Path) -> Iterator[Patient]:
+    def _detected(self, name: str, path: Path) -> Iterator[Subject]:
         from cannery.cli.transcripts import Transcript
 
         try:
@@ -54,7 +54,7 @@ class Patients:
                 found = detect(body)
                 if found.kind != "request":
                     raise Complaint(f"{name} is a {found.kind}", "The doctor looks at requests")
-                yield read_patient(name, body, found.dialect, found.reason, is_alone=True)
+                yield read_subject(name, body, found.dialect, found.reason, is_alone=True)
             except InputError as error:
                 if not transcript:
                     raise Complaint(f"{name}: {error}", "Say what it is with --from") from None
@@ -62,11 +62,11 @@ class Patients:
                 return
         if not transcript:
             raise Complaint(f"{name}: nothing of a known format", "See `cannery import --formats`")
-        yield from transcript.patients()
+        yield from transcript.subjects()
         self.problems += transcript.problems
 
 
-def _stored(options: argparse.Namespace) -> Patient:
+def _stored(options: argparse.Namespace) -> Subject:
     from cannery.cli.stores import find, find_place, is_there, opened
     from cannery.messages import Request, absent
 
@@ -84,4 +84,4 @@ def _stored(options: argparse.Namespace) -> Patient:
             raise Complaint(problem, fix) from None
         model = conversation.metadata.model or absent
         request = Request(conversation.hydrate(), model)
-        return Patient(conversation.identifier, request, reason=conversation.title)
+        return Subject(conversation.identifier, request, reason=conversation.title)
