@@ -8,7 +8,7 @@ import pytest
 from cannery.backends.directory import DirectoryBackend, catalogue
 from cannery.backends.directory.collection import Collector
 from cannery.backends.directory.files import OperatingSystem
-from cannery.messages import assistant, supervisor, user
+from cannery.messages import assistant, invocation, result, supervisor, user
 from cannery.storage import Store, open_store
 from cannery.storage.description import describe
 
@@ -289,3 +289,20 @@ def test_a_long_conversation_is_indexed_in_short_transactions(tmp_path, monkeypa
             assert (filed.added, filed.identifier) == (0, held.identifier)
         assert [one.position for one in store.search("another")] != []
         assert store.verify().is_sound
+
+
+def test_forks_of_what_gc_has_cut_stay_in_its_tree(store):
+    """A tree, and which call a result answers, are the same whether the catalogue is built again or not."""
+    call = invocation("call-1", "look", {"at": "x"})
+    parent = store.create(canisters=[user("question"), call, user("gone")])
+    fork = parent.fork(2)
+    below = fork.fork(2)
+    parent.delete()
+    store.collect_garbage(grace=0)
+    answered = [user("question"), call, result("call-1", "found")]
+    fork.append(answered[2])
+    names = {parent.identifier, fork.identifier, below.identifier}
+    for _ in range(2):
+        assert {one.identifier for one in store.backend.catalogue.tree(below.identifier)} == names
+        assert store.recognise(answered).match.known == 3
+        store.rebuild_index()

@@ -75,15 +75,27 @@ def role_bit(role: str) -> int:
     return 1 << ROLES.index(role) if role in ROLES else 0
 
 
-def begin(connection: sqlite3.Connection, metadata: Metadata, seen: int, base: Base | None) -> Row:
-    """The row of a conversation that is new to the catalogue, not yet written; ``base`` None: it cannot be read."""
+def begin(
+    connection: sqlite3.Connection,
+    metadata: Metadata,
+    seen: int,
+    base: Base | None,
+    number: int | None = None,
+) -> Row:
+    """The row of a conversation of which nothing is known yet, not yet written; ``base`` None: it cannot be read.
+
+    One that was known before keeps the ``number`` that its forks have as that of their tree.
+    """
     above = None if metadata.parent is None else row_of(connection, metadata.parent)
-    found = connection.execute(
-        "SELECT seq FROM sqlite_sequence WHERE name = 'conversations'"
-    ).fetchone()
-    number = 1 if found is None else found[0] + 1
-    row = new_row(metadata, base, number, number if above is None else above.root)
+    own = _next_number(connection) if number is None else number
+    row = new_row(metadata, base, own, own if above is None else above.root)
     return described(connection, row, metadata, seen)
+
+
+def _next_number(connection: sqlite3.Connection) -> int:
+    query = "SELECT seq FROM sqlite_sequence WHERE name = 'conversations'"
+    found = connection.execute(query).fetchone()
+    return 1 if found is None else int(found[0]) + 1
 
 
 def new_row(metadata: Metadata, base: Base | None, number: int, root: int) -> Row:

@@ -396,6 +396,7 @@ class DerivedCatalogue(Queries):
         until = time.monotonic() + _TURN
         row = row_of(connection, metadata.id)
         parent = None if row is None else row.parent
+        number = None if row is None else row.number
         length = noted
         if metadata.deleted is not None:
             # gc takes out all of it.
@@ -414,7 +415,7 @@ class DerivedCatalogue(Queries):
             calls: list[tuple[str, int, int]] = []
             if base is None:
                 base, calls = self._read_base(metadata)
-            row = writing.begin(connection, metadata, seen, base)
+            row = writing.begin(connection, metadata, seen, base, number)
             writing.put_calls(connection, row, calls)
         else:
             row = writing.described(connection, row, metadata, seen)

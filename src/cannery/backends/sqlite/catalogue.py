@@ -123,9 +123,7 @@ def _begun(connection: sqlite3.Connection, metadata: Metadata, seen: int, number
     if before is not None and before.number != number:
         writing.remove(connection, before)
     base = writing.base_of(connection, metadata)
-    row = writing.begin(connection, metadata, seen, base)
-    root = number if row.root == row.number else row.root
-    return row._replace(number=number, root=root)
+    return writing.begin(connection, metadata, seen, base, number)
 
 
 def end_of_lines(connection: sqlite3.Connection, number: int, first: int) -> int:
