@@ -183,3 +183,13 @@ def test_the_journal_is_cut_when_something_is_erased(tmp_path):
         assert OperatingSystem(str(path)).facts("journal").size <= 4096
         other.create(canisters=[user("goes on")])
         assert len(store.list()) == len(other.list()) == 2
+
+
+def test_a_name_is_erased_of_what_was_deleted_before(place, tmp_path):
+    with open_store(place) as store:
+        parent = store.create(SECRETS[3], tags=(SECRETS[4],), canisters=[user("a"), user("b")])
+        fork = parent.fork(1, title="fork", tags=())
+        parent.delete()
+        store.erase(parent.identifier)
+        assert found_in(tmp_path) == set()
+        assert [one.text for one in fork.load()] == ["a"]

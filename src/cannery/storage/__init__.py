@@ -37,7 +37,8 @@ from cannery.storage.instructions import Exchange, Instructions
 from cannery.storage.metadata import Link
 from cannery.storage.recognition import Recognised
 from cannery.storage.retention import Expired, KeepDays
-from cannery.storage.store import Hit, Store, open_store
+from cannery.storage.searching import Hit
+from cannery.storage.store import Store, open_store
 from cannery.storage.trees import Tree
 from cannery.storage.verification import Report
 

@@ -22,7 +22,8 @@ from cannery.storage.conversation import StoredConversation
 from cannery.storage.filing import Filed, Filing
 from cannery.storage.gathered import GatheredAppends
 from cannery.storage.retention import Expired, KeepDays
-from cannery.storage.store import Hit, Store
+from cannery.storage.searching import Hit
+from cannery.storage.store import Store
 from cannery.storage.verification import Report
 
 P = ParamSpec("P")

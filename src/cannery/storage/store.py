@@ -60,9 +60,9 @@ from cannery.storage.metadata import NO_LINK, Link, check_unicode, decode_metada
 from cannery.storage.profiles import check_profile
 from cannery.storage.recognition import Recognised, Spoken, recognise
 from cannery.storage.retention import Expired, KeepDays, expire
+from cannery.storage.searching import Hit, search
 from cannery.storage.trees import Tree, build_tree
 from cannery.storage.verification import Report, verify
-from cannery.storage.words import snippet, terms_of, words_of
 
 _ATTEMPTS = 100
 _MOST_KNOWN = 4096
@@ -74,17 +74,6 @@ class Codec(Struct, frozen=True):
     cache: ContentCache
     encoder: Encoder
     decoder: Decoder
-
-
-class Hit(Struct, frozen=True):
-    """A message that a search found."""
-
-    identifier: str
-    title: str
-    position: int
-    role: str
-    snippet: str
-    timestamp: datetime
 
 
 class Store:
@@ -307,12 +296,8 @@ class Store:
         What its forks share with it stays, and so does content to which other conversations of the scope refer.
         StorageError says why it could not be erased; it is deleted then.
         """
-        raw = self.backend.metadata(check_identifier(identifier))
-        if raw is None or not self.sees(decode_metadata(raw, identifier)):
-            raise ConversationNotFoundError(identifier)
-        if decode_metadata(raw, identifier).deleted is None:
-            changes = {"title": "", "tags": (), "other_titles": ()}
-            self.change_metadata(identifier, deleted=None, **changes)
+        nothing = {"title": "", "tags": (), "other_titles": ()}
+        self._change(self._stored, identifier, {"deleted": None, **nothing})
         # Content that was staged for it must go too; who staged the same and has not referred to it is told so.
         freed = self.backend.collect(grace=0)
         self.backend.purge()
@@ -327,14 +312,21 @@ class Store:
 
     def current(self, identifier: str) -> tuple[bytes, Metadata]:
         """Metadata as it is stored and as it reads; ConversationNotFoundError if it is deleted."""
-        raw = self.backend.metadata(check_identifier(identifier))
-        metadata = None if raw is None else decode_metadata(raw, identifier)
-        if raw is None or metadata is None or metadata.deleted or not self.sees(metadata):
-            self._latest.pop(identifier, None)
+        self._latest.pop(identifier, None)
+        raw, metadata = self._stored(identifier)
+        if metadata.deleted:
             raise ConversationNotFoundError(identifier)
         if len(self._latest) > _MOST_KNOWN:
             self._latest.clear()
         self._latest[identifier] = raw, metadata
+        return raw, metadata
+
+    def _stored(self, identifier: str) -> tuple[bytes, Metadata]:
+        """Metadata as it is stored and as it reads, of a conversation that is deleted or not."""
+        raw = self.backend.metadata(check_identifier(identifier))
+        metadata = None if raw is None else decode_metadata(raw, identifier)
+        if raw is None or metadata is None or not self.sees(metadata):
+            raise ConversationNotFoundError(identifier)
         return raw, metadata
 
     def latest(self, identifier: str) -> tuple[bytes, Metadata]:
@@ -347,16 +339,20 @@ class Store:
 
     def any_metadata(self, identifier: str) -> Metadata:
         """The metadata of a conversation, deleted or not."""
-        raw = self.backend.metadata(check_identifier(identifier))
-        metadata = None if raw is None else decode_metadata(raw, identifier)
-        if metadata is None or not self.sees(metadata):
-            raise ConversationNotFoundError(identifier)
-        return metadata
+        return self._stored(identifier)[1]
 
     def change_metadata(self, identifier: str, **changes: Any) -> None:
         """Change some facts about a conversation; ``deleted`` means now."""
+        self._change(self.current, identifier, changes)
+
+    def _change(
+        self,
+        read: Callable[[str], tuple[bytes, Metadata]],
+        identifier: str,
+        changes: Mapping[str, Any],
+    ) -> None:
         for _ in range(_ATTEMPTS):
-            raw, metadata = self.current(identifier)
+            raw, metadata = read(identifier)
             changed = metadata.changed(**changes)
             if "deleted" in changes:
                 changed = msgspec.structs.replace(changed, deleted=changed.updated)
@@ -433,19 +429,9 @@ class Store:
 
         ``role``, ``since`` and ``until`` are about the message; the rest about its conversation.
         """
-        terms = terms_of(text)
-        if not terms:
-            return ()
         times = {"since": since, "until": until}
         chosen = {"tag": tag, "profile": profile, "model": model, "role": role, "client": client}
-        selection = self._select(kinds=VISIBLE, **chosen, **times)
-        hits = []
-        for identifier, title, position in self.backend.catalogue.search(terms, selection, limit):
-            for canister in self.handle(identifier).read(position, position + 1).canisters:
-                shown = snippet(words_of(canister), text)
-                said_by, when = canister.role.value, canister.timestamp
-                hits.append(Hit(identifier, title, position, said_by, shown, when))
-        return tuple(hits)
+        return search(self, text, self._select(kinds=VISIBLE, **chosen, **times), limit)
 
     def _select(self, **chosen: Any) -> Selection:
         for value in chosen.values():
