@@ -170,3 +170,37 @@ def test_an_index_that_another_process_closes_meanwhile_keeps_nobody_out(tmp_pat
         lambda self, path: [*listed(self, path), *(() if path else ("index.sqlite-wal",))],
     )
     open_store(tmp_path / "store").close()
+
+
+@pytest.mark.parametrize("name", ["index.sqlite", "index.sqlite-wal", "index.sqlite-journal"])
+def test_a_pipe_in_the_place_of_the_index_is_refused(filled, name):
+    path, _ = filled
+    (path / name).unlink(missing_ok=True)
+    os.mkfifo(path / name)
+    with pytest.raises(StorageError, match=f"another kind of file.*{name}"):
+        open_store(path)
+
+
+@pytest.mark.parametrize("suffix", ["", "-wal", "-shm", "-journal"])
+def test_a_pipe_where_sqlite_has_its_files_is_refused(tmp_path, suffix):
+    location = f"sqlite:{tmp_path}/store.db"
+    open_store(location).close()
+    file = tmp_path / f"store.db{suffix}"
+    file.unlink(missing_ok=True)
+    os.mkfifo(file)
+    with pytest.raises(StorageError, match=f"store.db{suffix} is not a file"):
+        open_store(location)
+
+
+@pytest.mark.parametrize("name", ["gateway", "gateway/exchanges.jsonl"])
+def test_verify_names_what_is_no_log_of_exchanges(filled, name):
+    path, _ = filled
+    (path / "gateway").mkdir(exist_ok=True)
+    shutil.rmtree(path / "gateway")
+    (path / name).parent.mkdir(exist_ok=True)
+    if name == "gateway":
+        os.mkfifo(path / name)
+    else:
+        (path / name).mkdir()
+    with open_store(path) as store:
+        assert [damage.where for damage in store.verify().damages] == ["exchanges"]

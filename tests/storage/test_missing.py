@@ -245,3 +245,38 @@ def test_verify_names_an_index_that_says_something_else(filled):
         assert [one.problem for one in store.verify().damages] == [
             problem for problem in problems if "unsealed" in problem
         ]
+
+
+def test_every_flipped_bit_in_the_registry_is_named(path):
+    with open_store(path) as store:
+        conversation = store.create(canisters=[user("first")])
+        conversation.append(user("second"), key="one")
+        store.file([user("filed"), assistant("history")])
+        store.stage([b"staged"])
+    (registry,) = (path / "registry").iterdir()
+    whole = registry.read_bytes()
+    with open_store(path) as store:
+        for bit in range(8 * len(whole)):
+            data = bytearray(whole)
+            data[bit // 8] ^= 1 << bit % 8
+            registry.write_bytes(data)
+            assert list(store.backend._registry.damages()), bit
+        damages = store.verify().damages
+        assert {damage.where for damage in damages} == {f"registry/{registry.name}"}
+        registry.write_bytes(whole)
+        assert store.verify().is_sound
+
+
+@pytest.mark.parametrize(
+    "line", [b"stage zz 1", b"key x 1 2 -", b"stage %s 1" % (b"0" * 63), b"key %s %s 1 -"]
+)
+def test_a_registry_that_was_made_up_harms_nothing(path, line):
+    with open_store(path) as store:
+        store.create(identifier="one", canisters=[user("first")]).append(user("second"), key="k")
+    (registry,) = (path / "registry").iterdir()
+    line = line.replace(b"%s", b"1" * 5000)
+    registry.write_bytes(line + b"\n" + registry.read_bytes())
+    with open_store(path) as store:
+        store.get("one").append(user("second"), key="k")
+        assert len(store.get("one")) == 2
+        assert [damage.line for damage in store.verify().damages] == [1]

@@ -7,20 +7,31 @@ meanwhile: what differs is looked at again before it is named.
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 
-from cannery.backends import Damage, Expected, Metadata, Progress, is_identifier, referred
-from cannery.errors import CanneryError, KeyUnavailableError
+from cannery.backends import (
+    Damage,
+    Expected,
+    Inspection,
+    Metadata,
+    Progress,
+    is_identifier,
+    referred,
+)
+from cannery.errors import CanneryError, DamageError, KeyUnavailableError, StoreUnavailableError
 from cannery.storage.exchanges import conversation_of, pages
 from cannery.storage.metadata import decode_metadata
 
 if TYPE_CHECKING:
     from cannery.storage.store import Codec, Store
 
+
+T = TypeVar("T")
 
 _LOOKS = 5
 _PAGE = 1000
@@ -60,14 +71,25 @@ class _Verification:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        # Asked for first: what is there may be more meanwhile, never less.
-        self._manifest = dict(store.backend.manifest())
+        self._manifest: dict[str, Expected] = {}
         self._missing: dict[str, Damage] = {}
         self._looked: dict[str, _Looked] = {}
         self.damages: list[Damage] = []
         self.messages = 0
         self.exchanges = 0
         self.exchanges_of_none = 0
+
+    def tell(self, work: Callable[[], T], nothing: T) -> T:
+        """What some work finds; damage that ends it is named, and the rest is looked at all the same."""
+        try:
+            return work()
+        except DamageError as error:
+            self.damages.append(Damage(error.where, error.problem))
+            return nothing
+
+    def begin(self) -> None:
+        """Ask for what must be there; what is there may be more meanwhile, never less."""
+        self._manifest = dict(self._store.backend.manifest())
 
     def look(self, identifier: str) -> None:
         """Verify one conversation."""
@@ -157,7 +179,12 @@ class _Verification:
 
     def check_exchanges(self, identifiers: Sequence[str]) -> None:
         """Read the log of what exchanges took; one that is made meanwhile may be of a new conversation."""
-        there = set(identifiers)
+        try:
+            self._check_exchanges(set(identifiers))
+        except StoreUnavailableError as error:
+            self.damages.append(Damage("exchanges", str(error)))
+
+    def _check_exchanges(self, there: set[str]) -> None:
         gone: Counter[str] = Counter()
         for page in pages(self._store):
             for raw in page.records:
@@ -202,16 +229,19 @@ class _Verification:
 
 def verify(store: Store, progress: Progress | None = None) -> Report:
     """Look at everything in a store, and for what is missing from it."""
-    inspection = store.backend.inspect(progress)
     verification = _Verification(store)
-    identifiers = list(store.backend.identifiers())
+    tell = verification.tell
+    nothing = Inspection(0, 0, ())
+    inspection = tell(lambda: store.backend.inspect(progress), nothing)
+    tell(verification.begin, None)
+    identifiers = tell(lambda: [*store.backend.identifiers()], list[str]())
     for done, identifier in enumerate(identifiers, 1):
-        verification.look(identifier)
+        tell(functools.partial(verification.look, identifier), None)
         if progress:
             progress(done, len(identifiers))
-    verification.check_missing()
-    verification.check_catalogue()
-    verification.check_exchanges(identifiers)
+    tell(verification.check_missing, None)
+    tell(verification.check_catalogue, None)
+    tell(lambda: verification.check_exchanges(identifiers), None)
     return Report(
         len(identifiers),
         verification.messages,

@@ -422,6 +422,8 @@ class DirectoryBackend(SingleCommits):
             found = inspect(self._files, self._packs, progress)
         with medium("changes"):
             damages = self._change_log.manifest()[1]
+        with medium("registry"):
+            damages += self._registry.damages()
         return msgspec.structs.replace(found, damages=(*found.damages, *damages))
 
     def manifest(self) -> Mapping[str, Expected]:

@@ -373,7 +373,7 @@ class DerivedCatalogue(Queries):
         row = row_of(connection, identifier)
         if row is not None:
             note_freed(connection)
-            writing.remove(connection, row)
+            writing.remove(connection, row.number)
             references.move(connection, row.parent, None)
         if not is_doubtful:
             references.release(connection, identifier)
@@ -407,7 +407,7 @@ class DerivedCatalogue(Queries):
             return True
         if row is not None and (row.length > length or row.position != metadata.position):
             note_freed(connection)
-            writing.remove(connection, row)
+            writing.remove(connection, row.number)
             references.release(connection, metadata.id)
             row = None
         if row is None:

@@ -128,14 +128,15 @@ class DirectoryExchanges:
 
     def page(self, cursor: Cursor | None = None) -> NotePage:
         """The records behind a cursor, read from the files as they lie: a number, an inode and an offset."""
-        place = self._place(cursor)
-        is_first = place is None
-        file, start = place or (0, 0)
-        records, end = self._some(file, start)
-        if not records and not file:
-            file = 1
-            records, end = self._some(file, 0)
-        facts = self._files.facts(_NAMES[file])
+        with medium(EXCHANGES):
+            place = self._place(cursor)
+            is_first = place is None
+            file, start = place or (0, 0)
+            records, end = self._some(file, start)
+            if not records and not file:
+                file = 1
+                records, end = self._some(file, 0)
+            facts = self._files.facts(_NAMES[file])
         inode = 0 if facts is None else facts.inode
         return NotePage(f"{file}:{inode}:{end}", records, is_first)
 
@@ -196,11 +197,11 @@ class DirectoryExchanges:
 
     def _lines(self, name: str, start: int) -> Iterator[tuple[int, bytes]]:
         """The whole lines of a file from an offset on, each with its own."""
-        try:
-            fd = self._files.open(name)
-        except FileNotFoundError:
-            return
         with medium(name):
+            try:
+                fd = self._files.open(name)
+            except FileNotFoundError:
+                return
             try:
                 at, wanted = start, _PIECE
                 while data := self._files.read(fd, wanted, at):

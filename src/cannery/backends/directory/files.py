@@ -11,6 +11,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import stat
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple, Protocol
 
@@ -33,6 +34,7 @@ class Facts(NamedTuple):
     size: int
     inode: int
     modified: int
+    is_file: bool = True
 
 
 class SharedBytes(Protocol):
@@ -151,7 +153,7 @@ class OperatingSystem:
                 finally:
                     self._leave(above)
         except NotADirectoryError:
-            raise _not_followed(path) from None
+            raise not_followed(path) from None
         return fd
 
     def _keep(self) -> int:
@@ -174,7 +176,7 @@ class OperatingSystem:
             return os.open(name, flags | _FILE, _FILE_MODE, dir_fd=above)
         except OSError as error:
             if error.errno == errno.ELOOP:
-                raise _not_followed(path) from None
+                raise not_followed(path) from None
             raise
         finally:
             self._leave(above)
@@ -256,7 +258,7 @@ class OperatingSystem:
                 self._leave(above)
         except FileNotFoundError:
             return None
-        return Facts(found.st_size, found.st_ino, found.st_mtime_ns)
+        return Facts(found.st_size, found.st_ino, found.st_mtime_ns, stat.S_ISREG(found.st_mode))
 
     def rename(self, old: str, new: str) -> None:
         """Give a file another name, atomically."""
@@ -375,7 +377,8 @@ class _Shared:
             OperatingSystem.write(self._system, self._fd, data, place.start)
 
 
-def _not_followed(path: str) -> OSError:
+def not_followed(path: str) -> OSError:
+    """The error that a name has where something else than a file or folder of the store is."""
     return OSError(errno.ELOOP, "a link or another kind of file; a store follows no links", path)
 
 

@@ -24,7 +24,8 @@ EXCHANGES = "gateway/exchanges.jsonl"
 # Where an earlier version put the file when it had grown.
 OLD_EXCHANGES = "gateway/exchanges.old.jsonl"
 INDEX = "index.sqlite"
-INDEX_FILES = tuple(INDEX + suffix for suffix in ("", "-wal", "-shm", ".seal", ".lock"))
+# Nothing writes one that ends in "-journal", but SQLite opens it where it is there.
+INDEX_FILES = tuple(INDEX + suffix for suffix in ("", "-wal", "-shm", "-journal", ".seal", ".lock"))
 LOCK_FILES = tuple(f"{LOCKS}/{name}" for name in ("live", "write", "commit", "collect"))
 DIRECTORIES = (CONVERSATIONS, CONTENT, CHANGES, LOCKS, TRASH, REGISTRY)
 

@@ -15,7 +15,7 @@ from cannery.backends._contract import Damage
 from cannery.backends._seals import seal, unseal
 from cannery.backends.directory import feed
 from cannery.backends.directory.commits import Commits
-from cannery.backends.directory.files import Files, medium, read_whole, write_whole
+from cannery.backends.directory.files import Files, medium, not_followed, read_whole, write_whole
 from cannery.backends.directory.journal import has_header
 from cannery.backends.directory.layout import (
     CONTENT,
@@ -185,12 +185,12 @@ def empty_trash(files: Files) -> None:
 
 
 def check_no_links(files: Files) -> None:
-    """Refuse links in the place of what the store or its index opens by name."""
+    """Refuse links, and anything but files, in the place of what the store or its index opens by name."""
     names = set(files.names(""))
     for name in names & set(DIRECTORIES):
         # Looking for anything in it opens the folder, whatever it holds; listing it would take as long as it is large.
         files.facts(f"{name}/{name}")
     for name in names & set(INDEX_FILES):
-        # Another process may close the index at this moment, and take its log away.
-        with contextlib.suppress(FileNotFoundError):
-            files.close(files.open(name))
+        facts = files.facts(name)
+        if facts is not None and not facts.is_file:
+            raise not_followed(name)

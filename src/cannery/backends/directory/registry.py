@@ -8,17 +8,24 @@ needed only until the catalogue knows of the change that made it; it holds as lo
 from __future__ import annotations
 
 import hashlib
+import re
 import threading
 import time
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from cannery.backends._contract import Change, Receipt
-from cannery.backends.directory.files import Files
+from cannery.backends._contract import Change, Damage, Receipt
+from cannery.backends.directory.files import Files, read_whole
 from cannery.backends.directory.journal import Draft, Operation
 from cannery.backends.directory.layout import REGISTRY, number_of, registry_name
 
 _FULL = 4 << 20
 _KEPT = 2
+_LOOKS = 3
+_LINE = re.compile(
+    "key [0-9a-f]{32} [0-9]{1,18} [0-9]{1,18} [^ ]+|claim [0-9a-f]{32} [^ ]+"
+    "|stage [0-9a-f]{64} [0-9]{1,18}|check [0-9]{1,9} [0-9a-f]{8}"
+)
 
 
 class _Notes:
@@ -33,16 +40,18 @@ class _Notes:
 
     def take(self, data: bytes) -> None:
         """Read lines."""
-        for line in data.decode("ascii", "replace").splitlines():
+        for line in data.decode("ascii", "replace").split("\n"):
+            # One that matches nothing is damaged, which verify names.
+            if _LINE.fullmatch(line) is None:
+                continue
             match line.split(" "):
                 case ["claim", hashed, identifier]:
                     self.claims[hashed] = identifier
-                case ["stage", key, when] if when.isdecimal():
+                case ["stage", key, when]:
                     self.staged[bytes.fromhex(key)] = float(when)
-                case ["key", hashed, start, stop, place] if start.isdecimal() and stop.isdecimal():
+                case ["key", hashed, start, stop, place]:
                     self.keys[hashed] = Receipt(int(start), int(stop), place)
                 case _:
-                    # A torn line; its change was not made.
                     continue
 
 
@@ -127,6 +136,7 @@ class Registry:
     def _write(self, lines: Iterable[str], draft: Draft) -> tuple[str, int]:
         self._load()
         data = "".join(f"{line}\n" for line in lines).encode()
+        data += _check_of(data)
         name = registry_name(self._number)
         offset = self._end(name)
         if offset >= _FULL:
@@ -187,6 +197,19 @@ class Registry:
         found = (number_of(name) for name in self._files.names(REGISTRY))
         return sorted(number for number in found if number is not None)
 
+    def damages(self) -> Iterator[Damage]:
+        """The files that are not as they were written."""
+        for number in self._numbers()[-_KEPT:]:
+            name = registry_name(number)
+            for _ in range(_LOOKS):
+                # What others write meanwhile may be read in part.
+                wrong = _damaged_lines(read_whole(self._files, name) or b"")
+                if not wrong:
+                    break
+            for line in wrong:
+                problem = "not what was written: what is retried with a key may be made twice"
+                yield Damage(name, problem, line)
+
     def prune(self) -> None:
         """Take all but the newest files away; the journal is empty."""
         for number in self._numbers()[:-_KEPT]:
@@ -200,3 +223,23 @@ def _hash(*names: str) -> str:
 def claims_of(change: Change) -> list[str]:
     """What a change claims, as it is noted."""
     return [_hash(change.scope, change.session, digest.hex()) for digest in change.claims]
+
+
+def _check_of(data: bytes) -> bytes:
+    """The line behind some lines that says how many they are, and their checksum."""
+    return f"check {data.count(10)} {zlib.crc32(data):08x}\n".encode()
+
+
+def _damaged_lines(data: bytes) -> list[int]:
+    """The numbers of lines that are none, or end lines that do not match the checksum behind them."""
+    lines = data.splitlines(keepends=True)
+    wrong = []
+    for number, line in enumerate(lines, 1):
+        text = line.decode("ascii", "replace").removesuffix("\n")
+        if _LINE.fullmatch(text) is None or not line.endswith(b"\n"):
+            wrong.append(number)
+        elif text.startswith("check "):
+            count = int(text.split(" ")[1])
+            if line != _check_of(b"".join(lines[max(number - 1 - count, 0) : number - 1])):
+                wrong.append(number)
+    return wrong
