@@ -1,5 +1,6 @@
 """Whatever happens to the files: damage is found and named, the rest stays readable, no wrong byte is given."""
 
+import contextlib
 import hashlib
 import os
 import random
@@ -730,3 +731,50 @@ def test_content_ids_cover_bytes(golden):
                 text = canister.text
                 if len(text) >= 1024:
                     assert store.backend.contents("").has([hashlib.sha256(text.encode()).digest()])
+
+
+def sqlite_store(folder):
+    with open_store(f"sqlite:{folder}/store.db") as store:
+        store.create("one", tags=("tagged",), canisters=[user("needle one"), assistant("answer")])
+        store.within("somebody").create("two", canisters=[user("needle two")])
+    return folder / "store.db"
+
+
+@pytest.mark.parametrize("index", ["by_scope", "by_tag", "by_chain", "by_own"])
+def test_verify_names_a_damaged_index_of_a_file(tmp_path, index):
+    """What an index does not hold any more is not found, so that no answer shows that it is damaged."""
+    file = sqlite_store(tmp_path)
+    with contextlib.closing(sqlite3.connect(file)) as connection:
+        query = "SELECT rootpage FROM sqlite_master WHERE name = ?"
+        (page,) = connection.execute(query, (index,)).fetchone()
+        (size,) = connection.execute("PRAGMA page_size").fetchone()
+    data = bytearray(file.read_bytes())
+    # The last byte of a page is of its first entry.
+    data[page * size - 3] ^= 1
+    file.write_bytes(data)
+    with open_store(f"sqlite:{file}") as store:
+        assert any(index in damage.problem for damage in store.verify().damages)
+        assert len(list(store.backend.identifiers())) == 2
+        store.rebuild_index()
+        assert store.verify().is_sound
+        assert len(store.search("needle")) == 2
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE prefixes SET calls = calls + 1 WHERE number = 1",
+        "UPDATE conversations SET roles = roles + 1 WHERE number = 1",
+    ],
+)
+def test_verify_names_a_damaged_row_of_a_file(tmp_path, change):
+    file = sqlite_store(tmp_path)
+    with contextlib.closing(sqlite3.connect(file)) as connection:
+        connection.execute(change)
+        connection.commit()
+    with open_store(f"sqlite:{file}") as store:
+        (identifier, _) = store.backend.identifiers()
+        where = {damage.where for damage in store.verify().damages}
+        assert f"conversations/{identifier}" in where
+        store.rebuild_index()
+        assert store.verify().is_sound

@@ -399,10 +399,10 @@ def cut(connection: sqlite3.Connection, row: Row, length: int) -> Row:
     return put(connection, row._replace(length=length, searched=min(row.searched, length)))
 
 
-def remove(connection: sqlite3.Connection, row: Row) -> None:
+def remove(connection: sqlite3.Connection, number: int) -> None:
     """Take a conversation out; words that were not forgotten stay behind without a place, and are never shown."""
     for table in ("conversations", "prefixes", "calls", "roles", "places", "tags"):
-        connection.execute(f"DELETE FROM {table} WHERE number = ?", (row.number,))  # noqa: S608 - names are ours
+        connection.execute(f"DELETE FROM {table} WHERE number = ?", (number,))  # noqa: S608 - names are ours
 
 
 def forget_words(

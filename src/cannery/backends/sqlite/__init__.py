@@ -1,7 +1,7 @@
 """One SQLite file: truth and catalogue change in the same transaction.
 
 ``tables`` has the schema and opens connections, ``commits`` makes changes, ``contents`` keeps content in pieces,
-``exchanges`` what exchanges took, ``collection`` frees what nothing needs.
+``exchanges`` what exchanges took, ``collection`` frees what nothing needs, ``inspection`` finds damage.
 ``sqlite::memory:`` is a store that ends with its process.
 
 Reads have a connection of their own, so that they do not wait for a sync; a store in memory has one for all.
@@ -39,8 +39,9 @@ from cannery.backends._single import SingleCommits
 from cannery.backends.sqlite.catalogue import SqliteCatalogue
 from cannery.backends.sqlite.collection import Collector
 from cannery.backends.sqlite.commits import Commits, cursor_at, identity_of, last_change
-from cannery.backends.sqlite.contents import SqliteContents, inspect
+from cannery.backends.sqlite.contents import SqliteContents
 from cannery.backends.sqlite.exchanges import SqliteExchanges
+from cannery.backends.sqlite.inspection import inspect
 from cannery.backends.sqlite.tables import LINE, VERSION, Database, is_writable
 from cannery.errors import CanneryError, DamageError, StoreUnavailableError
 

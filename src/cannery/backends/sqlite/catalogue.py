@@ -11,9 +11,10 @@ import msgspec
 
 from cannery.backends._catalogue import writing
 from cannery.backends._catalogue.queries import Queries
-from cannery.backends._catalogue.schema import Row, make_tables, row_of
+from cannery.backends._catalogue.schema import Row, make_tables
 from cannery.backends._contract import ContentTable, Describe, Entry, Metadata, Progress
 from cannery.backends._seals import ordinal_of, unseal
+from cannery.backends.sqlite.inspection import problems
 from cannery.backends.sqlite.tables import LINE, VERSION, Database
 from cannery.errors import CanneryError
 
@@ -48,12 +49,17 @@ class SqliteCatalogue(Queries):
             return work(connection)
 
     def rebuild(self, progress: Progress | None = None) -> None:
-        """Derive the rows of each conversation again, in short transactions."""
+        """Derive the rows of each conversation again, in short transactions.
+
+        Where SQLite finds the file damaged, its tables are made anew in one: an index that lacks something cannot be
+        written to.
+        """
+        if problems(self._database, 1):
+            with self._database.writing() as connection:
+                self._derive_all(connection)
+            return
         with self._database.reading() as connection:
-            numbers = [
-                found
-                for (found,) in connection.execute("SELECT number FROM stored ORDER BY number")
-            ]
+            numbers = _numbers(connection)
         deriving = _Deriving(self._backend, self._describe)
         for done in self._database.in_turns(numbers, deriving.derive_part, is_lazy=True):
             if progress is not None:
@@ -65,14 +71,23 @@ class SqliteCatalogue(Queries):
             (version,) = connection.execute("PRAGMA user_version").fetchone()
             if version == VERSION:
                 return
-            make_tables(connection)
-            deriving = _Deriving(self._backend, self._describe)
-            for (number,) in connection.execute(
-                "SELECT number FROM stored ORDER BY number"
-            ).fetchall():
-                while deriving.derive_part(connection, number):
-                    pass
+            self._derive_all(connection)
             connection.execute(f"PRAGMA user_version={VERSION}")
+
+    def _derive_all(self, connection: sqlite3.Connection) -> None:
+        make_tables(connection)
+        # Of what is stored too.
+        connection.execute("REINDEX")
+        deriving = _Deriving(self._backend, self._describe)
+        for number in _numbers(connection):
+            while deriving.derive_part(connection, number):
+                pass
+
+
+def _numbers(connection: sqlite3.Connection) -> list[int]:
+    """All conversations; a fork comes after its parent."""
+    query = "SELECT number FROM stored ORDER BY number"
+    return [number for (number,) in connection.execute(query)]
 
 
 class _Deriving:
@@ -119,9 +134,9 @@ class _Deriving:
 
 def _begun(connection: sqlite3.Connection, metadata: Metadata, seen: int, number: int) -> Row:
     """The row of a conversation of which nothing is derived yet."""
-    before = row_of(connection, metadata.id)
-    if before is not None and before.number != number:
-        writing.remove(connection, before)
+    query = "SELECT number FROM conversations WHERE id = ? AND number <> ?"
+    for (other,) in connection.execute(query, (metadata.id, number)).fetchall():
+        writing.remove(connection, other)
     base = writing.base_of(connection, metadata)
     return writing.begin(connection, metadata, seen, base, number)
 

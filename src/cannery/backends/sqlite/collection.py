@@ -104,7 +104,7 @@ class Collector:
             return True
         self._release_unused(connection, row)
         if not needed:
-            writing.remove(connection, row)
+            writing.remove(connection, row.number)
             connection.execute("DELETE FROM stored WHERE number = ?", (number,))
             self._dead.append(row.id)
         return False

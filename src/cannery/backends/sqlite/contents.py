@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from cannery.backends._compression import compress, decompress
-from cannery.backends._contract import EMPTY, Damage, Inspection, Progress, Staged, check_size
+from cannery.backends._contract import EMPTY, Staged, check_size
 from cannery.backends.sqlite.tables import Database
 from cannery.errors import ContentNotFoundError, DamageError
 
@@ -143,7 +143,7 @@ class SqliteContents:
             content = find_content(connection, self._scope, digest)
         if content is None:
             raise ContentNotFoundError(f"sha256:{digest.hex()}")
-        yield from _verified(self._database, content, digest)
+        yield from verified(self._database, content, digest)
 
     def stage(self, pieces: Iterable[bytes]) -> Staged:
         """Store content before the change that refers to it."""
@@ -194,7 +194,8 @@ def _in_pieces(pieces: Iterable[bytes]) -> Iterator[bytes]:
         yield bytes(held)
 
 
-def _verified(database: Database, content: int, digest: bytes) -> Iterator[bytes]:
+def verified(database: Database, content: int, digest: bytes) -> Iterator[bytes]:
+    """Content in pieces; DamageError where one, or all of them together, are not what was stored."""
     where = f"sha256:{digest.hex()}"
     found, number = database.hashing(), 0
     query = (
@@ -216,29 +217,3 @@ def _verified(database: Database, content: int, digest: bytes) -> Iterator[bytes
             break
     if found.digest() != digest:
         raise DamageError(where, "the bytes do not match the id")
-
-
-def inspect(database: Database, progress: Progress | None) -> Inspection:
-    """Re-derive every hash."""
-    with database.reading() as connection:
-        (total,) = connection.execute("SELECT count(*) FROM contents").fetchone()
-    damages: list[Damage] = []
-    contents = content_bytes = last = 0
-    query = (
-        "SELECT content, digest, size FROM contents WHERE content > ? AND length(digest) = 32"
-        " ORDER BY content LIMIT 100"
-    )
-    while True:
-        with database.reading() as connection:
-            page = connection.execute(query, (last,)).fetchall()
-        for content, digest, size in page:
-            try:
-                for _ in _verified(database, content, digest):
-                    pass
-            except DamageError as error:
-                damages.append(Damage(f"content sha256:{digest.hex()}", error.problem))
-            last, contents, content_bytes = content, contents + 1, content_bytes + size
-            if progress:
-                progress(contents, max(total, contents))
-        if not page:
-            return Inspection(contents, content_bytes, tuple(damages))

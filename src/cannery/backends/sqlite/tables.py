@@ -47,6 +47,7 @@ _MERGES = 10_000
 _LARGEST = 16 << 20
 _FREED = "freed"
 _MEMORY = ":memory:"
+_BESIDE = ("-wal", "-shm", "-journal")
 _TABLES = """
 CREATE TABLE stored (
     number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, scope TEXT NOT NULL, metadata BLOB NOT NULL,
@@ -89,7 +90,8 @@ def is_writable(path: str) -> bool:
     if path == _MEMORY:
         return True
     file = Path(path)
-    return os.access(file.parent, os.W_OK) and (not file.exists() or os.access(file, os.W_OK))
+    is_there = os.access(file, os.F_OK)
+    return os.access(file.parent, os.W_OK) and (not is_there or os.access(file, os.W_OK))
 
 
 class Database:
@@ -322,35 +324,35 @@ def translated(path: str) -> Iterator[None]:
         raise DamageError(path, str(error)) from error
 
 
-def _make_file(path: str) -> None:
-    """Make an empty file that only its owner reads; another process may make it first."""
-    try:
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
-    except FileExistsError:
-        return
-    except OSError as error:
-        raise StoreUnavailableError(f"{path}: {error.strerror}") from error
-
-
 def _check_file(path: str) -> None:
     """Refuse a file that is something else, before anything is written to it."""
     if path == _MEMORY:
         return
-    file = Path(path)
-    if file.is_dir():
-        raise ConfigurationError(path, "is a directory; a sqlite store is one file")
     try:
-        with file.open("rb") as opened:
-            head = opened.read(16)
-    except FileNotFoundError:
-        if not file.parent.is_dir():
-            raise StoreUnavailableError(f"{path}: there is no directory {file.parent}") from None
-        _make_file(path)
-        return
+        head = _head_of(Path(path))
     except OSError as error:
         raise StoreUnavailableError(f"{path}: {error.strerror}") from error
     if head and not head.startswith(b"SQLite format 3\0"):
         raise StorageError(f"{path} is not a Cannery store. First bytes: {head!r}")
+
+
+def _head_of(file: Path) -> bytes:
+    """The first bytes of a file, which is made if it is not there."""
+    if file.is_dir():
+        raise ConfigurationError(str(file), "is a directory; a sqlite store is one file")
+    # SQLite opens those beside it by their names, and would wait for the other end of a pipe.
+    for one in (file, *(Path(f"{file}{suffix}") for suffix in _BESIDE)):
+        if one.exists() and not one.is_file():
+            raise StorageError(f"{one} is not a file, which SQLite needs there")
+    try:
+        with file.open("rb") as opened:
+            return opened.read(16)
+    except FileNotFoundError:
+        if not file.parent.is_dir():
+            raise StoreUnavailableError(f"{file}: there is no directory {file.parent}") from None
+        with contextlib.suppress(FileExistsError):
+            os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
+        return b""
 
 
 def _connect(path: str, *, is_read_only: bool) -> sqlite3.Connection:
