@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import os
+import re
 import socket
 import tempfile
 import threading
@@ -276,11 +277,20 @@ def test_a_role_that_may_only_read_opens_it_for_reading(url):
         "postgresql://cannery@/x?pool=many",
         "postgresql://cannery@/x?content=ftp://bucket",
         "postgresql://cannery@/x?nonsense=1",
+        "postgresql://cannery@/x?pool=" + "9" * 5000,
+        "postgresql://[::1/x",
+        "postgresql+psycopg://cannery@/x",
     ],
 )
 def test_a_wrong_url_is_refused(wrong):
     with pytest.raises(ConfigurationError):
         open_store(wrong)
+
+
+def test_a_url_may_name_no_host(url):
+    database, folder = re.search("/([^/?]+)[?]host=([^&]+)", url).groups()
+    with open_store(f"postgresql:///{database}?host={folder}&user=cannery") as store:
+        assert store.list() == ()
 
 
 def test_settings_of_the_server_reach_it(url):

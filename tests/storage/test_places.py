@@ -2,13 +2,28 @@
 
 import pytest
 
-from cannery.errors import StorageError, StoreUnavailableError
+from cannery.errors import ConfigurationError, StorageError, StoreUnavailableError
 from cannery.messages import user
 from cannery.storage import open_store
 
 
 def snapshot(folder):
     return {item: item.is_file() and item.read_bytes() for item in folder.rglob("*")}
+
+
+@pytest.mark.parametrize("scheme", ["", "sqlite:"])
+@pytest.mark.parametrize("name", ["a" * 300, "a\0b", "nothing/is/here\0"])
+def test_a_name_that_no_file_can_have_is_refused(tmp_path, scheme, name):
+    with pytest.raises((ConfigurationError, StoreUnavailableError)):
+        open_store(f"{scheme}{tmp_path}/{name}")
+
+
+@pytest.mark.parametrize("url", ["s3://bucket/prefix", "sqlite+aiosqlite:///x.db"])
+def test_a_url_of_something_else_is_no_path(tmp_path, monkeypatch, url):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigurationError, match="no backend"):
+        open_store(url)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import os
 import pkgutil
 import re
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from cannery.backends._contract import (
     GRACE,
@@ -122,6 +122,8 @@ __all__ = [
 _ALIASES = {"file": "directory", "postgres": "postgresql"}
 # A store on a server is told by the whole URL.
 _ON_SERVERS = {"postgresql"}
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*")
+_TAIL = re.compile("[?#]")
 _PASSWORD = re.compile(r"(^\w+://[^:@/]*):[^@/]*(?=@)|([?&]password=)[^&]*")
 
 
@@ -137,6 +139,8 @@ def locate(location: str | os.PathLike[str]) -> tuple[str, str]:
         text = os.fsdecode(location)
     except TypeError:
         raise ConfigurationError(repr(location), "a store has a path or a URL") from None
+    if "\0" in text:
+        raise ConfigurationError(repr(location), "a path or URL holds no NUL character")
     # Only text can be a URL; a path may hold a colon.
     scheme, path = _split(text) if isinstance(location, str) else ("directory", text)
     name = _ALIASES.get(scheme, scheme)
@@ -187,9 +191,9 @@ def _refuse_encrypted(backend: Backend, path: str) -> None:
 
 def _split(text: str) -> tuple[str, str]:
     scheme, colon, rest = text.partition(":")
-    if not colon or not scheme.isalpha() or len(scheme) == 1:
+    is_url = rest.startswith("//") and _SCHEME.fullmatch(scheme) is not None
+    if not colon or not (scheme.isalpha() or is_url) or len(scheme) == 1:
         return "directory", text
-    if not rest.startswith("//"):
+    if not is_url:
         return scheme.lower(), unquote(rest)
-    parts = urlsplit(text)
-    return scheme.lower(), unquote(parts.netloc + parts.path)
+    return scheme.lower(), unquote(_TAIL.split(rest[2:], maxsplit=1)[0])

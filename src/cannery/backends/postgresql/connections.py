@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias, TypeVar
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
@@ -35,6 +36,7 @@ _TIMEOUT = 10
 _ATTEMPTS = 20
 _IDLE = psycopg.pq.TransactionStatus.IDLE
 _OURS = ("content", "pool")
+_SIZE = re.compile("[1-9][0-9]{0,3}")
 # PostgreSQL's text cannot hold this character; the other is none, and in no text that anybody has written.
 _NUL, _STAND_IN = "\0", "\U0010ffff"
 
@@ -59,13 +61,18 @@ class Target(NamedTuple):
 
 def parse_url(url: str) -> Target:
     """Read a store's URL; everything but ``content`` and ``pool`` is the server's."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        # The host may be where a password was meant to be.
+        raise ConfigurationError("postgresql://…", str(error)) from None
     pairs = parse_qsl(parts.query, keep_blank_values=True)
     ours = {name: value for name, value in pairs if name in _OURS}
     # A socket's folder has slashes, which the server's library takes as they are.
     rest = [pair for pair in pairs if pair[0] not in _OURS]
     query = urlencode(rest, safe="/", quote_via=quote)
-    conninfo = urlunsplit(("postgresql", parts.netloc, parts.path, query, ""))
+    # Where no host is named, urlunsplit() would leave out the slashes.
+    conninfo = f"postgresql://{parts.netloc}{parts.path}" + (f"?{query}" if query else "")
     name = _name(parts.netloc, parts.path)
     try:
         known = conninfo_to_dict(conninfo)
@@ -74,8 +81,8 @@ def parse_url(url: str) -> Target:
     if not known.get("dbname"):
         raise ConfigurationError(name, "a store in PostgreSQL names its database: …/NAME")
     size = ours.get("pool", str(_POOL))
-    if not size.isdecimal() or not int(size):
-        raise ConfigurationError(name, f"pool={size}: how many connections, at least 1")
+    if not _SIZE.fullmatch(size):
+        raise ConfigurationError(name, f"pool={size[:20]}: how many connections, from 1 to 9999")
     return Target(conninfo, name, ours.get("content"), int(size))
 
 
