@@ -33,9 +33,9 @@ from cannery.wire.bodies import encode, escaped_paths, with_escapes
 from cannery.wire.contract import UNKNOWN_MODEL, Dialect, Piece, Rules
 from cannery.wire.foreign import report_settings
 from cannery.wire.losses import Locate, Rendered, Report, enforce
-from cannery.wire.parting import parted_texts
 from cannery.wire.places import Locator, Places
 from cannery.wire.residues import dropped_keys
+from cannery.wire.separators import separated_texts
 from cannery.wire.turns import changed
 
 _held = attrgetter("held")
@@ -110,7 +110,7 @@ class Writing(Struct):
         if has_blocks or (offer is not None and offer.renames_calls):
             pieces = in_words(pieces, self.target, report, offer, way=self.hosted)
             if has_blocks:
-                pieces = parted_texts(pieces, self.target.name, report)
+                pieces = separated_texts(pieces, self.target.name, report)
             facts = survey(pieces, rules)
         if facts & REPAIRABLE:
             off = {*self.without} - self.target.fixed_repairs if self.without else ()
@@ -239,7 +239,7 @@ def with_fields(body: Any, fields: Mapping[str, Any]) -> Any:
 def pieces_of(canisters: Sequence[AnyCanister], start: int = 0) -> list[Piece]:
     """Canisters with their places, each with its text at hand."""
     if TextualContentClass in {*map(type, map(_held, canisters))}:
-        canisters = [*map(at_hand, canisters)]
+        canisters = [*map(loaded, canisters)]
     return [*map(Piece, canisters, count(start))]
 
 
@@ -282,8 +282,8 @@ def _says(pieces: list[Piece], name: str) -> bool:
     )
 
 
-def at_hand(canister: AnyCanister) -> AnyCanister:
-    """A canister with its text at hand: what a store keeps elsewhere is written like what it never kept."""
+def loaded(canister: AnyCanister) -> AnyCanister:
+    """A canister with its text loaded, so that text from a content store is written like inline text."""
     held = canister.held
     if type(held) is not TextualContentClass or held.is_hydrated:
         return canister

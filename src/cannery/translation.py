@@ -12,7 +12,7 @@ from cannery.messages.content import TextualContentClass
 from cannery.messages.conversation import Conversation
 from cannery.messages.requests import Request, Response
 from cannery.rendering import (
-    at_hand,
+    loaded,
     render,
     report_lost_settings,
     write_request,
@@ -137,7 +137,7 @@ def _nativize_response(
         response = unaliased(response, aliases)
     report = Report()
     if any(type(canister.held) is TextualContentClass for canister in response.canisters):
-        canisters = Conversation.trusted(map(at_hand, response.canisters))
+        canisters = Conversation.trusted(map(loaded, response.canisters))
         response = response.replace(canisters=canisters)
     target = find_dialect(name)
     if response.source != target.name and not target.is_archive:

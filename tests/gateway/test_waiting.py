@@ -154,7 +154,7 @@ def test_by_default_a_reply_does_not_wait(upstream: Upstream, tmp_path: Path) ->
     begun = time.monotonic()
     answers: list[Any] = [ask(running, CHAT, chat("chat-m", ("user", "now"))) for _ in range(3)]
     assert {status for status, _, _ in answers} == {200}
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 25  # of the 30 seconds that a reply would wait
     away.rename(running.store)
     running.settle()
     running.stop()

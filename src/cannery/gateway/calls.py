@@ -9,9 +9,9 @@ import asyncio
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from cannery.gateway.arrays import ListTransport
 from cannery.gateway.envelopes import PackedTransport
 from cannery.gateway.identifiers import new_request_id
+from cannery.gateway.json_array_streams import ListTransport
 from cannery.gateway.refusals import JSON, Header
 from cannery.gateway.rsgi import HTTPProtocol, Scope, Transport
 from cannery.messages import Response, Usage

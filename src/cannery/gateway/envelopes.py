@@ -22,7 +22,7 @@ from cannery.wire.sse import Frame, FrameReader
 if TYPE_CHECKING:
     from cannery.gateway.calls import Call
     from cannery.gateway.rsgi import Transport
-    from cannery.gateway.sending import Opened
+    from cannery.gateway.upstream_client import Opened
 
 _split = msgspec.json.Decoder(dict[str, Raw]).decode
 _MODEL = "{model}"

@@ -15,13 +15,12 @@ import msgspec
 
 from cannery.errors import CanneryError, DialectError
 from cannery.gateway import echo
-from cannery.gateway.asking import Asked, Asking
 from cannery.gateway.calls import Call
+from cannery.gateway.continuation import new_reply_id
 from cannery.gateway.entries import Entry
 from cannery.gateway.envelopes import Unpacked
 from cannery.gateway.fallback import Stickiness, UpstreamRefusalError, is_transient
 from cannery.gateway.forwarding import to_caller
-from cannery.gateway.hearing import Relay, Translation
 from cannery.gateway.ingress import RoleGate
 from cannery.gateway.metrics import Metrics
 from cannery.gateway.model_lists import ModelLists
@@ -29,12 +28,13 @@ from cannery.gateway.peek import gist
 from cannery.gateway.prices import Prices
 from cannery.gateway.recorder import Recorder
 from cannery.gateway.refusals import CallError, Header, NoAnswerError, not_a_reply
+from cannery.gateway.relays import Relay, Translation
+from cannery.gateway.reply_writer import ReplyWriter
 from cannery.gateway.rsgi import ProtocolClosed, Transport
 from cannery.gateway.running import Running
-from cannery.gateway.sending import Answer, Heard, Opened, Sender
 from cannery.gateway.settings import Settings
-from cannery.gateway.speaking import Speaker
-from cannery.gateway.state import new_reply_id
+from cannery.gateway.upstream_client import Answer, Heard, Opened, Sender
+from cannery.gateway.upstream_requests import Asked, Asking
 from cannery.gateway.upstreams import Choice, Upstream, Upstreams
 from cannery.messages import Failure, Folder, Request, Response, Usage, absent
 from cannery.translation import (
@@ -341,7 +341,7 @@ class Exchanges:
         self, call: Call, opened: Heard, voice: Relay | Translation, transport: Transport
     ) -> bytes:
         ping = call.dialect.service.streams.silence
-        speaker = Speaker(
+        reply_writer = ReplyWriter(
             voice,
             transport,
             self._reply_bytes,
@@ -350,14 +350,14 @@ class Exchanges:
             holds_end=self._acknowledges,
         )
         try:
-            if not await speaker.say(opened):
+            if not await reply_writer.say(opened):
                 return voice.fail("the reply is larger than the gateway allows", "too_large")
         except NoAnswerError as failure:
             self._note_failure(call, failure)
             return voice.fail(str(failure), failure.code)
         finally:
-            call.answer_bytes = speaker.heard_bytes
-        return speaker.held + voice.close()
+            call.answer_bytes = reply_writer.heard_bytes
+        return reply_writer.held + voice.close()
 
     async def _check_opened(self, call: Call, dialect: Dialect, opened: Opened) -> None:
         if opened.status != 200:

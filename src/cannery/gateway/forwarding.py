@@ -12,7 +12,7 @@ from cannery.dialects import all_dialects
 from cannery.gateway.calls import Call
 from cannery.gateway.keys import holds_secret, own_credential
 from cannery.gateway.refusals import Header
-from cannery.gateway.sending import Headers
+from cannery.gateway.upstream_client import Headers
 from cannery.gateway.upstreams import Upstream
 from cannery.wire.contract import Dialect
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from cannery.errors import CanneryError
 from cannery.gateway.refusals import NoAnswerError
-from cannery.gateway.sending import Sender
+from cannery.gateway.upstream_client import Sender
 from cannery.gateway.upstreams import Credential, Upstream, Upstreams, is_pattern
 from cannery.wire.contract import Dialect
 

@@ -11,13 +11,13 @@ from cannery.errors import DialectError
 from cannery.gateway import echo
 from cannery.gateway.calls import Call
 from cannery.gateway.conversations import Conversations
-from cannery.gateway.documents import docs_page, openapi
 from cannery.gateway.envelopes import open_body
 from cannery.gateway.identifiers import new_request_id
 from cannery.gateway.ingress import hear_out, read_body
 from cannery.gateway.keys import own_credential
 from cannery.gateway.metrics import Counter
-from cannery.gateway.passing import Passage
+from cannery.gateway.openapi import docs_page, openapi
+from cannery.gateway.passthrough import Passage
 from cannery.gateway.refusals import JSON, CallError, Header, body_of, kind_of, refuse
 from cannery.gateway.routing import Match, NoMatch
 from cannery.gateway.rsgi import HTTPProtocol, Scope
@@ -28,7 +28,7 @@ from cannery.wire.contract import Dialect
 
 if TYPE_CHECKING:
     from cannery.gateway.gateway import Gateway
-    from cannery.gateway.viewing import Viewing
+    from cannery.gateway.viewer_endpoints import Viewing
 
 _VIEWER = "/ui"
 _TEXT = "text/plain; version=0.0.4; charset=utf-8"
@@ -78,8 +78,8 @@ class Operations:
         if self._viewing is None:
             # Pages need an extra, and time to load, which a gateway without visitors need not have.
             try:
-                from cannery.gateway.showing import GatewaySource
-                from cannery.gateway.viewing import Viewing
+                from cannery.gateway.viewer_endpoints import Viewing
+                from cannery.gateway.viewer_server import GatewaySource
             except ImportError:
                 problem = b"the viewer is not installed: pip install 'cannery[viewer]'\n"
                 proto.response_bytes(501, [("content-type", "text/plain; charset=utf-8")], problem)

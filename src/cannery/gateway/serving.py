@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from cannery.errors import CanneryError, ConfigurationError
-from cannery.gateway.doors import Doorkeeper
 from cannery.gateway.gateway import Gateway
 from cannery.gateway.housekeeping import Housekeeper
+from cannery.gateway.idle_connections import IdleConnections
 from cannery.gateway.keys import Keyring
 from cannery.gateway.listening import Listener
 from cannery.gateway.logs import Bridge, Log
@@ -121,10 +121,10 @@ async def _run(
     await recorder.start()
     _settle_memory()
     listener.listen(taken, _BACKLOG)
-    doorkeeper = Doorkeeper(
+    idle_connections = IdleConnections(
         port, silent_seconds=limits.idle_seconds, busy_ports=gateway.sentry.client_ports
     )
-    doorkeeper.start(limits.body_seconds)
+    idle_connections.start(limits.body_seconds)
     housekeeper = Housekeeper(lambda: not gateway.active, waiting=lambda: recorder.waiting)
     housekeeper.start()
     retainer.start()
@@ -137,7 +137,7 @@ async def _run(
         ready(port)
     await stopping.wait()
     await _drain(gateway, settings.server.drain_seconds)
-    doorkeeper.stop()
+    idle_connections.stop()
     housekeeper.stop()
     await retainer.stop()
     await gateway.spending.stop()

@@ -6,9 +6,9 @@ loss; each block has become blocks of the target, a call, a result, or text, or 
 """
 
 from cannery.hosting.blocks import WAYS, check_way, hosted_uses
+from cannery.hosting.calls import said, said_answer
 from cannery.hosting.offers import Offer, offered
 from cannery.hosting.streams import stream_options
-from cannery.hosting.uses import said, said_answer
 
 __all__ = [
     "WAYS",

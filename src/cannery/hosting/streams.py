@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from cannery.hosting.blocks import outcome_in, told_beside, told_by, with_outcome
-from cannery.hosting.uses import Identifiers, client_name, hosted_text, in_words_of, text_block
+from cannery.hosting.calls import Identifiers, client_name, hosted_text, in_words_of, text_block
 from cannery.messages.content import new_opaque
 from cannery.messages.events import Delta, Event, Finish, PartEnd, PartStart
 from cannery.messages.hosted import HostedUse

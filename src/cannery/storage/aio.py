@@ -20,7 +20,7 @@ from cannery.errors import CanneryError
 from cannery.messages import AnyCanister, Conversation
 from cannery.storage.conversation import StoredConversation
 from cannery.storage.filing import Filed, Filing
-from cannery.storage.gathered import GatheredAppends
+from cannery.storage.group_appends import GatheredAppends
 from cannery.storage.retention import Expired, KeepDays
 from cannery.storage.searching import Hit
 from cannery.storage.store import Store

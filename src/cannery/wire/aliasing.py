@@ -18,7 +18,7 @@ from cannery.messages.residue import Residue
 from cannery.wire.arguments import FREEFORM_INPUT
 from cannery.wire.contract import StreamOptions, StreamWriter
 from cannery.wire.losses import NO_ALIASES, Aliases, OwnCall
-from cannery.wire.parting import Parting
+from cannery.wire.separators import Separator
 from cannery.wire.turns import changed
 
 
@@ -153,7 +153,7 @@ class _ReplyWriter:
         self._writer = writer
         aliases = options.aliases
         self._unaliaser = None if aliases == NO_ALIASES else Unaliaser(aliases)
-        self._parting = Parting(dialect, options.uses)
+        self._separator = Separator(dialect, options.uses)
 
     def write(self, event: Event) -> bytes:
         """The bytes of one event; may be empty."""
@@ -162,7 +162,7 @@ class _ReplyWriter:
         return b"".join(map(self._write, self._unaliaser.events(event)))
 
     def _write(self, event: Event) -> bytes:
-        found = self._parting.events(event)
+        found = self._separator.events(event)
         if len(found) == 1:
             return self._writer.write(found[0])
         return b"".join(map(self._writer.write, found))

@@ -25,9 +25,9 @@ from cannery.wire.contract import Piece, WireError
 from cannery.wire.counts import Counts
 from cannery.wire.endings import Finishes, report_ending
 from cannery.wire.losses import Place, Report
-from cannery.wire.parting import parted_texts
 from cannery.wire.places import Places
 from cannery.wire.residues import nested, own_residue, recall, take_usual
+from cannery.wire.separators import separated_texts
 from cannery.wire.turns import changed
 
 # What a call without a name is called: some clients and servers refuse an empty one.
@@ -266,4 +266,4 @@ def answer_pieces(response: Response, dialect: str, report: Report) -> list[Piec
         if type(canister) is InvocationCanisterClass:
             canister = _told_apart(canister, ids, piece.place, report)
         kept.append(piece if canister is piece.canister else Piece(canister, piece.place))
-    return parted_texts(kept, dialect, report, is_answer=True)
+    return separated_texts(kept, dialect, report, is_answer=True)

@@ -48,7 +48,7 @@ from cannery.backends.directory.commits import Commits, Tail
 from cannery.backends.directory.contents import DirectoryContents, PackWriter
 from cannery.backends.directory.exchanges import DirectoryExchanges
 from cannery.backends.directory.files import Facts, Files, OperatingSystem, medium, read_whole
-from cannery.backends.directory.gathering import Build
+from cannery.backends.directory.group_commit import Build
 from cannery.backends.directory.inspection import identifiers_of, inspect
 from cannery.backends.directory.journal import Draft, Operation
 from cannery.backends.directory.layout import (

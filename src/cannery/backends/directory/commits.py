@@ -18,7 +18,7 @@ from cannery.backends._contract import Damage, Durability
 from cannery.backends._seals import next_position, unseal_copies
 from cannery.backends.directory import feed
 from cannery.backends.directory.files import Files, medium
-from cannery.backends.directory.gathering import Build, Gathering, Outcome, Ticket
+from cannery.backends.directory.group_commit import Build, Gathering, Outcome, Ticket
 from cannery.backends.directory.journal import (
     CAPACITY,
     REPLACE,

@@ -1,8 +1,8 @@
 """Making changes: one transaction for several, one round trip or two, each change for itself all or nothing.
 
 What the changes depend on is remembered, or a round trip takes all locks (claims, then conversations, then content,
-each in one order, which avoids deadlocks) and reads it (``seeing``). They are then checked here, in order, and what is
-to be written is sent with the commit. Changes that depend on others of the same batch wait for another turn.
+each in one order, which avoids deadlocks) and reads it (``preconditions``). They are then checked here, in order, and
+what is to be written is sent with the commit. Changes that depend on others of the same batch wait for another turn.
 
 Two that claim the same history at once take the same advisory lock; the second sees what the first has written. When
 the connection is lost at the commit, its outcome is unknown: a change with a key is made again, and the key
@@ -36,8 +36,7 @@ from cannery.backends.postgresql.contents import (
 from cannery.backends.postgresql.feed import OWN_PLACE, place_of
 from cannery.backends.postgresql.objects import LARGE, Objects
 from cannery.backends.postgresql.pipelines import COMMIT, Call, Connection, Statement, exchange
-from cannery.backends.postgresql.rows import Version
-from cannery.backends.postgresql.seeing import (
+from cannery.backends.postgresql.preconditions import (
     Known,
     Memory,
     Order,
@@ -46,6 +45,7 @@ from cannery.backends.postgresql.seeing import (
     latest_calls,
     read,
 )
+from cannery.backends.postgresql.rows import Version
 from cannery.errors import (
     CanneryError,
     ConflictError,

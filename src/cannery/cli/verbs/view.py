@@ -39,7 +39,7 @@ def add_arguments(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Show pages until told to stop."""
     try:
-        from cannery.gateway.showing import view
+        from cannery.gateway.viewer_server import view
     except ImportError as error:
         raise Complaint(
             f"the viewer is not installed ({error.name} is missing)",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cannery.families.chat.details import DETAILS, write_detail
+from cannery.families.chat.reasoning_details import DETAILS, write_detail
 from cannery.messages.content import (
     AudioContentClass,
     OpaqueContentClass,

@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from cannery.families.chat.attached import SPEAKERS, MediaOfResults
-from cannery.families.chat.details import DETAILS, read_details
-from cannery.families.chat.waiting import WaitingCalls
+from cannery.families.chat.reasoning_details import DETAILS, read_details
+from cannery.families.chat.result_media import SPEAKERS, MediaOfResults
+from cannery.families.chat.result_pairing import WaitingCalls
 from cannery.families.chat.writing import AUDIO_FORMATS
 from cannery.families.openai.shared import cache_mark
 from cannery.messages.absence import absent

@@ -12,10 +12,10 @@ from typing import Any
 from msgspec.structs import replace
 
 from cannery.families.chat.answers import read_citation
-from cannery.families.chat.details import DETAILS, goes_on, pieces_of, read_details
+from cannery.families.chat.reasoning_details import DETAILS, goes_on, pieces_of, read_details
 from cannery.families.chat.shape import Shape
-from cannery.families.chat.stream_around import DELTA, HEAD, NOTHING, REASONING, Around
 from cannery.families.chat.stream_calls import LEGACY, StreamedCall, StreamedCalls
+from cannery.families.chat.stream_metadata import DELTA, HEAD, NOTHING, REASONING, Around
 from cannery.messages.absence import absent
 from cannery.messages.content import Citation, Origin, ReasoningContentClass, new_audio
 from cannery.messages.events import Delta, Finish, Start, Unknown, UsageReport

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from cannery.families.chat.answers import write_citation
-from cannery.families.chat.details import DETAILS, piece
+from cannery.families.chat.reasoning_details import DETAILS, piece
 from cannery.families.chat.shape import Shape
 from cannery.families.chat.stream_calls import LEGACY
 from cannery.messages.absence import absent

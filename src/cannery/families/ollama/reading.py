@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from cannery.families.chat.waiting import WaitingCalls
+from cannery.families.chat.result_pairing import WaitingCalls
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
     AnyCanister,

@@ -1,6 +1,6 @@
-"""Media of results that came in a user message behind them, given back to their results.
+"""Moves media of results back from the user message that follows them.
 
-The writer puts them there, behind a line that names the call, since a tool message is text.
+The writer puts media into that message, after a line that names the call, because a tool message is text.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The viewer over HTTP: who asks, what they may see, and pages sent in pieces; live answers as server-sent events.
+"""The viewer over HTTP: access, pages sent in pieces, and live answers as server-sent events.
 
-Pages are made on threads of their own, so that neither calls nor the recorder wait for them. The doors are the
-gateway's: its names (``hosts``), its rule for pages of other origins, its keys and their scopes. A browser shows a key
-once and gets a cookie that stands for it; a program shows it with each request.
+Pages are rendered on threads of their own, so that neither calls nor the recorder wait for them. Access is that of the
+gateway: its names (``hosts``), its rule for pages of other origins, its keys and their scopes. A browser sends a key
+once and gets a cookie for it; a program sends it with each request.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Conversations continued by naming the last reply (``previous_response_id`` and its like), a conversation or a thread.
+"""Continues a conversation by the id of a reply (``previous_response_id`` and the like), a conversation or a thread.
 
-The history comes from the recorder, and goes to the upstream whole, so that every upstream can be
-continued this way. An id that is not known here is left to an upstream of the same dialect, which
+The history comes from the recorder and is sent to the upstream as a whole, so this works with every
+upstream. An id that the gateway does not know is passed to an upstream of the same dialect, which
 may have made it.
 """
 

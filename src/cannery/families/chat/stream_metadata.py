@@ -1,8 +1,8 @@
-"""What stands around an answer in the chunks of a stream, gathered to what the whole answer would say.
+"""Metadata in the chunks of a stream, collected to the fields that the whole answer would have.
 
-A chunk may say anything beside the words: tiers, fingerprints, probabilities, filters, counts of a vendor. Values of
-the answer and of its choice are said once, so the last one holds; probabilities and fields of the message come in
-pieces that go on from each other.
+A chunk may have other fields than text: tiers, fingerprints, probabilities, filters, counts of a vendor. A field of
+the answer or of its choice has one value, so the last one is used; probabilities and fields of the message are pieces
+that are concatenated.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Threads that wait for the same disk: one of them works for all, the others sleep.
+"""Group commit: of the threads that wait for a disk one is the leader and works for all, the others sleep.
 
-Who comes while nobody works takes the lead; who comes later waits in the queue. When the leader is done, it wakes
-those it worked for, and the first in the queue takes the lead for all who have come meanwhile. So as many changes as
-arrive during one sync share the next one.
+A thread that comes when there is no leader becomes the leader; later ones wait in a queue. When the leader is done, it
+wakes the threads that it worked for, and the first in the queue becomes the leader for all that have arrived. So all
+changes that arrive during one sync share the next one.
 """
 
 from __future__ import annotations

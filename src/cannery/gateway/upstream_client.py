@@ -1,8 +1,8 @@
-"""Asking upstreams over HTTP: time-outs and retries as the row says, every failure named with its reason.
+"""Sends requests to upstreams over HTTP, with the time-outs and retries of the row; every failure has its reason.
 
-The client is wreq (see the decision on the HTTP client): it knows TLS with certificates of a row, the proxies of the
-environment, HTTP/2, compressed answers, and hangs up at once when a call is cancelled. Nothing is retried once the
-first byte of an answer has come. Redirects are not followed: a row's URL is the only address that is ever asked.
+The client is wreq (see the decision on the HTTP client): it supports TLS with certificates of a row, the proxies of the
+environment, HTTP/2 and compressed answers, and closes the connection when a call is cancelled. There are no retries
+after the first byte of an answer. Redirects are not followed: requests go to the URL of the row only.
 """
 
 from __future__ import annotations

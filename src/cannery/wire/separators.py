@@ -1,8 +1,7 @@
-"""Blocks that another dialect leaves out, and the texts on both sides of them.
+"""Separates the texts on both sides of a block that another dialect leaves out.
 
-A block that only its own dialect understands, such as that of a hosted tool, is left out for another dialect. Where it
-stood between two texts of the model, a blank line goes before the second, so that they do not run together. A readable
-summary becomes text.
+A block that only its own dialect understands, such as that of a hosted tool, is left out for another dialect. If it
+was between two texts of the model, a blank line is put before the second. A readable summary becomes text.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _SEALED = "encrypted_content"
 _BLANK_LINE = "\n\n"
 
 
-def parted_texts(
+def separated_texts(
     pieces: list[Piece], dialect: str, report: Report, *, is_answer: bool = False
 ) -> list[Piece]:
     """The pieces with a blank line before a text where something that stands before it will be left out.
@@ -137,7 +136,7 @@ def _is_call(event: Event) -> bool:
     return type(event) is PartStart and event.kind == "invocation"
 
 
-class Parting:
+class Separator:
     """Does the same for the events of an answer."""
 
     def __init__(self, dialect: str, uses: Uses | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Results without an id: each answers the first call of its name that waits, or the first that waits."""
+"""Pairs results without an id: each answers the first open call of its name, or else the first open call."""
 
 from __future__ import annotations
 

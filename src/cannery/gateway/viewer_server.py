@@ -1,4 +1,4 @@
-"""Who serves the viewer: the gateway beside its calls, or ``cannery view`` alone with a store that is only read."""
+"""Serves the viewer: in the gateway, or in ``cannery view`` with a store that is only read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cannery.gateway.running import Running, RunningWithin
 from cannery.gateway.settings import Limits
 from cannery.gateway.sockets import address_of, take_port
 from cannery.gateway.upstreams import DEFAULT_ROWS
-from cannery.gateway.viewing import ROOT, Viewing
+from cannery.gateway.viewer_endpoints import ROOT, Viewing
 from cannery.storage import Store
 from cannery.viewer.answers import Endpoint
 

@@ -1,7 +1,7 @@
-"""Saying an answer to a caller while an upstream gives it.
+"""Writes a streamed answer to a caller while the upstream sends it.
 
-While the upstream is silent, the caller is sent something that means nothing, so that nothing on the way takes the
-connection for dead. The dialect says what that is; where it has nothing of the kind, nothing is sent.
+While the upstream is silent, the caller gets keep-alive bytes without a meaning, so that proxies do not close the
+connection. The dialect defines these bytes; a dialect without any sends none.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-from cannery.gateway.hearing import Relay, Translation
+from cannery.gateway.relays import Relay, Translation
 from cannery.gateway.rsgi import DirectTransport, ProtocolClosed, Transport
-from cannery.gateway.sending import Heard
+from cannery.gateway.upstream_client import Heard
 
 # How often one looks during a silence that is long enough: a timer for each chunk would cost more than the chunk.
 _LOOKS = 3
 
 
-class Speaker:
+class ReplyWriter:
     """Takes an upstream's bytes and sends the caller's, each read in one write."""
 
     def __init__(

@@ -24,8 +24,8 @@ from cryptography.hazmat.primitives import serialization
 
 from cannery.errors import ConfigurationError
 from cannery.gateway.refusals import NoAnswerError
-from cannery.gateway.sending import Answer, Outgoing, Sender
 from cannery.gateway.settings import Row, Timeouts
+from cannery.gateway.upstream_client import Answer, Outgoing, Sender
 
 from .running import Running, wait_for
 from .test_contract import ask, chat

@@ -1,8 +1,8 @@
-"""What a call asks of an upstream: of which one, in which dialect, and the bytes that say it.
+"""Prepares the request to an upstream: the row, the dialect and the bytes.
 
-A call passes through as it came when the caller and the upstream speak the same dialect and
-nothing in it has to change; otherwise it goes through the model. Either way nothing of what the
-caller sent is held while the upstream thinks but what goes over the wire, and what is recorded.
+A body passes through unchanged when the caller and the upstream use the same dialect and
+nothing in it has to change; otherwise it goes through the model. While the upstream works, only
+the bytes that were sent to it and those to be recorded are held.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import msgspec
 
 from cannery.gateway.calls import Call
 from cannery.gateway.clients import without_billing
+from cannery.gateway.continuation import Continuation, State, take_state
 from cannery.gateway.entries import Entry
 from cannery.gateway.fallback import Stickiness
 from cannery.gateway.forwarding import to_upstream
@@ -26,8 +27,7 @@ from cannery.gateway.metrics import Metrics
 from cannery.gateway.peek import Glance, glance
 from cannery.gateway.recorder import Recorder
 from cannery.gateway.refusals import refuse
-from cannery.gateway.sending import Outgoing
-from cannery.gateway.state import Continuation, State, take_state
+from cannery.gateway.upstream_client import Outgoing
 from cannery.gateway.upstreams import Choice, Upstream, Upstreams
 from cannery.messages import Request, absent
 from cannery.translation import nativize_read_request

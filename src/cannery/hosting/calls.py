@@ -1,4 +1,4 @@
-"""What was called: the blocks of hosted tools in a history or an answer, as another dialect says them."""
+"""Calls of hosted tools: their blocks in a history or an answer, translated to another dialect."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from cannery.wire.hosted import (
     readable,
 )
 from cannery.wire.losses import Report
-from cannery.wire.parting import HOSTED_TEXT, SILENCE
+from cannery.wire.separators import HOSTED_TEXT, SILENCE
 from cannery.wire.turns import changed
 
 

@@ -1,11 +1,11 @@
-"""Connections that nobody uses are closed, whatever was said on them before.
+"""Closes idle connections of clients.
 
-HTTP/1.1 is timed where it is read. What goes on in HTTP/2 is seen only by the server behind the tunnel, which waits
-for ever between requests. So the kernel is asked now and then how long each connection has been silent (TCP_INFO);
-those without a call under way are shut down. A client that does not read what it is sent is given up by the kernel
-itself (TCP_USER_TIMEOUT).
+HTTP/1.1 connections are timed where they are read. The HTTP/2 server behind the tunnel has no time-out between
+requests. So the kernel is asked periodically how long each connection has been idle (TCP_INFO), and connections
+without a call under way are shut down. The kernel itself drops a client that does not read its answer
+(TCP_USER_TIMEOUT).
 
-This needs Linux. Elsewhere silent connections of HTTP/2, and clients that do not read, stay until they go.
+This needs Linux. On other systems idle HTTP/2 connections and clients that do not read stay open.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LAST_SENT, _LAST_HEARD = 44, 52
 _LONGEST_PERIOD = 5.0
 
 
-class Doorkeeper:
+class IdleConnections:
     """Looks after the connections to one port."""
 
     def __init__(

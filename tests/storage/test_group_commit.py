@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from cannery.backends.directory import gathering
-from cannery.backends.directory.gathering import Gathering
+from cannery.backends.directory import group_commit
+from cannery.backends.directory.group_commit import Gathering
 
 
 @pytest.fixture(params=["a bell", "a lock each"], autouse=True)
@@ -81,7 +81,7 @@ def test_a_leader_who_is_interrupted_passes_the_lead_on(monkeypatch):
     wait_for(gathered, 1)
     threads.append(start(gathered, ["last"], "sync", caught))
     wait_for(gathered, 2)
-    monkeypatch.setattr(gathering.time, "sleep", interrupt)
+    monkeypatch.setattr(group_commit.time, "sleep", interrupt)
     work.may_end.set()
     for thread in threads:
         thread.join(30)
@@ -93,7 +93,7 @@ def test_a_leader_who_is_interrupted_passes_the_lead_on(monkeypatch):
 def test_those_behind_a_first_who_is_interrupted_come_again(monkeypatch):
     work, caught = Work(), []
     gathered = Gathering(work)
-    sleep = gathering._Order.sleep
+    sleep = group_commit._Order.sleep
 
     def wait_or_leave(order):
         if order.outcomes[0].build == "never":
@@ -101,7 +101,7 @@ def test_those_behind_a_first_who_is_interrupted_come_again(monkeypatch):
             raise KeyboardInterrupt
         sleep(order)
 
-    monkeypatch.setattr(gathering._Order, "sleep", wait_or_leave)
+    monkeypatch.setattr(group_commit._Order, "sleep", wait_or_leave)
     threads = [start(gathered, ["first"], "sync", caught)]
     assert work.begun.wait(30)
     for number, build in enumerate(("never", "second", "third"), 1):

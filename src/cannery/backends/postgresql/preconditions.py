@@ -1,4 +1,4 @@
-"""What changes depend on: read and locked in a round trip of its own, or remembered and checked by the commit itself.
+"""Preconditions of changes: read under locks in a round trip, or remembered and checked by the commit itself.
 
 A process that was the last to write to a conversation knows all that the next append depends on. It sends that append,
 the commit included, in one round trip, and the server refuses all of it if anybody else has changed the conversation

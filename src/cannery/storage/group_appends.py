@@ -1,7 +1,7 @@
-"""Appends of tasks that wait together: one thread makes them all, with one sync.
+"""Group commit for tasks: one thread makes all waiting appends, with one sync.
 
-A thread for each would have to be woken for every message, which takes longer than writing it. What comes while the
-disk is busy waits, and is the next round.
+A thread for each append would have to be woken for every message, which takes longer than writing it. Appends that
+arrive while the disk is busy wait for the next round.
 """
 
 from __future__ import annotations

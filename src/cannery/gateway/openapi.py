@@ -1,4 +1,4 @@
-"""The OpenAPI document and the page that shows it, both written from the routes."""
+"""The OpenAPI document and the page that shows it, both generated from the routes."""
 
 from __future__ import annotations
 

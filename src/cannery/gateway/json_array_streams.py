@@ -1,4 +1,4 @@
-"""Gemini's other form of a stream: without ``alt=sse`` the chunks are the elements of one JSON list."""
+"""Gemini's streams without ``alt=sse``: the chunks are the elements of one JSON array."""
 
 from __future__ import annotations
 

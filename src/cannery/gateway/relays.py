@@ -1,7 +1,7 @@
-"""Answers as they come: bytes of an upstream become bytes for a caller, and a Response for the record.
+"""Streamed answers: the bytes of an upstream become bytes for a caller, and a Response for the record.
 
-One hearing a stream. It never raises for what an upstream does: a stream that breaks the dialect
-ends with the caller's own kind of error, and is known to be incomplete.
+There is one relay for each stream. It never raises for faults of an upstream: a stream that breaks its dialect
+ends with an error of the caller's dialect, and is marked as incomplete.
 """
 
 from __future__ import annotations

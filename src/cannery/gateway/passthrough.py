@@ -1,8 +1,8 @@
-"""What is no conversation (embeddings, images, audio, files, batches, moderations) passes to its upstream unread.
+"""Passes requests that are not conversations (embeddings, images, audio, files, batches) to their upstream unread.
 
-The model in the body leads to a row, as for conversations; without one the first row that speaks the vendor's dialects
-is asked. Keys, limits, metrics and, where the answer tells tokens, cost are as everywhere else. Of the caller's headers
-only those go on that a row's conversations get, and of a query everything but keys.
+The model in the body selects a row, as for conversations; without one the first row with a dialect of the vendor
+is used. Keys, limits, metrics and, if the answer reports tokens, cost apply as elsewhere. The upstream gets the same
+headers of the caller as for conversations, and the query without keys.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from cannery.gateway.keys import holds_secret
 from cannery.gateway.peek import usage_of
 from cannery.gateway.refusals import JSON, CallError, refuse
 from cannery.gateway.routing import vendor_of
-from cannery.gateway.sending import Opened, Outgoing
+from cannery.gateway.upstream_client import Opened, Outgoing
 from cannery.gateway.upstreams import Choice, join_url
 from cannery.messages import Conversation, Response, Role
 from cannery.translation import nativize_response

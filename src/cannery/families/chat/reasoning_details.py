@@ -1,7 +1,7 @@
-"""Thoughts as OpenRouter details them: items beside the content, each a text, a summary or an encrypted payload.
+"""OpenRouter's ``reasoning_details``: items beside the content, each a text, a summary or an encrypted payload.
 
-An item names the format of its signature or payload, which only the provider that made it reads; what an item says
-beyond its words goes back to the letter. In a stream, items of one type and index go on from each other
+An item names the format of its signature or payload, which only the provider that made it can read; fields other than
+the text are returned unchanged. In a stream, items of the same type and index continue each other
 (https://openrouter.ai/docs/use-cases/reasoning-tokens, 2026-11-18).
 """
 
