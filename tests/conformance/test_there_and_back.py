@@ -1,16 +1,27 @@
-"""An agentic session said in another dialect and back: no text, call, result or image is lost, ids are mapped back."""
+"""Agentic sessions said in another dialect and back: no text, call, result or image is lost, ids are mapped back."""
 
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import cannery
 from tests.conformance.matrix import PAIRS
+from tests.conformance.test_recorded_sessions import pairs
 from tests.oracles.judges import JUDGES
+from tests.oracles.leaf import CARRIED
+from tests.oracles.leaves import is_named, missing_leaves
+from tests.oracles.silence import unless_empty
+from tests.strategies.bodies import tame_requests
 from tests.strategies.pieces import PNG, SCHEMA, standard
+
+# Thoughts go back only to where they were made; a document may come back as JSON text, with escapes.
+KINDS = CARRIED - {"reasoning", "document"}
 
 SESSION: dict[str, Any] = {
     "model": "m",
@@ -91,3 +102,28 @@ def test_a_session_comes_back(one: str, other: str) -> None:
         assert [
             loss for loss in losses if loss.code.endswith("_DROPPED") and "@" not in loss.path
         ] == [loss for loss in losses if loss.code == "CALL_ID_DROPPED"]
+
+
+@pytest.mark.parametrize("one, other", PAIRS)
+@settings(max_examples=15)
+@given(data=st.data())
+def test_any_session_comes_back(one: str, other: str, data: st.DataObject) -> None:
+    """Of a drawn session everything is there again, or was named as lost on the way there."""
+    body = data.draw(tame_requests(one))
+    write = partial(cannery.translate, body, source=one, target=other, policy="allow")
+    there = unless_empty(write, one, body)
+    if there is None:
+        return
+    back = cannery.translate(there.body, source=other, target=one, policy="allow")
+    written = json.loads(back.body)
+    lost = [loss.path for loss in there.losses]
+    missing = missing_leaves(one, body, one, written, KINDS, lost)
+    assert [leaf for leaf in missing if not is_named(leaf, lost)] == []
+    if "CALL_ID_DROPPED" in {loss.code for loss in there.losses}:
+        return
+    given_ids = pairs(cannery.normalize_request(body, one))
+    found_ids = pairs(cannery.normalize_request(written, one), back, there)
+    called = [each for each in found_ids if each[0] == "invocation"]
+    assert called == [each for each in given_ids if each[0] == "invocation"]
+    # Results stand in the order of their calls.
+    assert sorted(found_ids) == sorted(given_ids)

@@ -257,3 +257,26 @@ def test_only_the_model_thinks(role: str):
     written, losses = translated(body, "mistral_chat", COHERE)
     assert "hm" not in json.dumps(written)
     assert [path for _, path in losses] == ["messages[0].content[0]"]
+
+
+@pytest.mark.parametrize(
+    "given, kind",
+    [
+        ({"schema": SCHEMA}, "schema"),
+        ({"json_schema": SCHEMA}, "schema"),
+        ({"schema": SCHEMA, "x": 1}, "schema"),
+        ({"json_schema": SCHEMA, "schema": {}}, "schema"),
+        ({"json_schema": None, "schema": SCHEMA}, "json"),
+        ({"schema": 5}, "json"),
+        ({}, "json"),
+    ],
+)
+def test_a_schema_has_two_names(given: dict[str, Any], kind: str):
+    body = ask(response_format={"type": "json_object", **given})
+    output = cannery.normalize_request(body, COHERE).controls.output
+    assert output.kind == kind
+    assert translated(body, COHERE, COHERE) == (body, [])
+    written, _ = translated(body, COHERE, "openai_chat")
+    assert written["response_format"]["type"] == (
+        "json_schema" if kind == "schema" else "json_object"
+    )

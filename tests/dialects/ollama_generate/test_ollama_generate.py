@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cannery
+from cannery.messages import absent
 from tests.conformance.matrix import DIALECTS, assert_same_json, identify
 from tests.oracles.corpus import Case, StreamCase, response_cases, stream_cases
 from tests.oracles.json_values import same
@@ -195,3 +196,20 @@ def test_every_stream_is_read_by_the_sdk(case: StreamCase) -> None:
     rendered = cannery.nativize_response(whole, GENERATE)
     text = "".join(line.response or "" for line in found)
     assert text == json.loads(rendered.body)["response"]
+
+
+@pytest.mark.parametrize("limit", [-1, -2])
+@pytest.mark.parametrize("source", ["ollama_chat", "ollama_generate"])
+def test_no_limit_is_no_limit_anywhere(source: str, limit: int):
+    asked = (
+        {"messages": [{"role": "user", "content": "q"}]} if "chat" in source else {"prompt": "q"}
+    )
+    body = {"model": "m", **asked, "options": {"num_predict": limit, "seed": 3}}
+    assert cannery.normalize_request(body, source).controls.max_tokens is absent
+    home = cannery.translate(body, source=source, target=source)
+    assert json.loads(home.body) == body
+    rendered = cannery.translate(body, source=source, target="openai_chat", policy="strict")
+    assert "max_completion_tokens" not in json.loads(rendered.body)
+    assert [(loss.code, loss.path) for loss in rendered.losses] == [
+        ("DEFAULT_DROPPED", "options.num_predict")
+    ]

@@ -20,7 +20,7 @@ from cannery.messages.requests import (
 from cannery.wire.bodies import Object
 from cannery.wire.controls import BUDGETS, budget_of, drop_choice, field_of, is_possible
 from cannery.wire.losses import Report
-from cannery.wire.residues import own_residue, set_again
+from cannery.wire.residues import nested, own_residue, set_again
 from cannery.wire.setting_reading import NOT_READ, Reading, Said
 from cannery.wire.settings import (
     FLAG,
@@ -78,6 +78,9 @@ def _write_choice(choice: ToolChoice, to: Writing) -> Any:
 # --- the format of an answer ---------------------------------------------------------------------
 
 
+_SCHEMA = "json_schema"
+
+
 def _read_format(value: Any, _: Reading) -> Said:
     kind = value.get("type") if type(value) is dict else None
     if kind not in ("text", "json_object"):
@@ -85,9 +88,12 @@ def _read_format(value: Any, _: Reading) -> Said:
     del value["type"]
     if kind == "text":
         return new_output_format("text"), set_again(value)
-    if type(value.get("json_schema")) is not dict:
+    # The SDK has it as json_schema, the guides as schema (docs.cohere.com/docs/structured-outputs, read 2026-11-18).
+    key = _SCHEMA if _SCHEMA in value else "schema"
+    if type(value.get(key)) is not dict:
         return new_output_format("json"), set_again(value)
-    return new_output_format("schema", write_json(value.pop("json_schema"))), set_again(value)
+    output = new_output_format("schema", write_json(value.pop(key)))
+    return output, nested(value, {}, (), None if key == _SCHEMA else {_SCHEMA: key})
 
 
 def _fit_format(output: OutputFormat, to: Writing) -> Any:
@@ -101,7 +107,7 @@ def _fit_format(output: OutputFormat, to: Writing) -> Any:
 def _write_format(output: OutputFormat, to: Writing) -> Object:
     written: Object = {"type": "text" if output.kind == "text" else "json_object"}
     if isinstance(output.schema, str):
-        written["json_schema"] = decode_json(output.schema)
+        written[_SCHEMA] = decode_json(output.schema)
     if output.name is not absent:
         to.report.lose("FORMAT_NAME_DROPPED", "@output")
     return written

@@ -45,6 +45,8 @@ MODELLED_ANSWER = frozenset(
 )
 # Settings that say nothing where they have these values.
 DEFAULTS: Mapping[str, tuple[Any, ...]] = {
+    # No limit: until the model ends, and until its context is full.
+    "options.num_predict": (-1, -2),
     "keep_alive": ("5m",),
     "logprobs": (False,),
     "truncate": (True,),
@@ -55,6 +57,10 @@ _SHARED = frozenset({"keep_alive", "logprobs", "top_logprobs", "truncate", "shif
 _SIBLINGS = ("ollama_chat", "ollama_generate")
 # The efforts that models with levels take (ollama 0.6.3).
 _EFFORTS = ("low", "medium", "high")
+
+
+def _read_limit(limit: Any, _: Reading) -> Said:
+    return (limit, None) if type(limit) is int and limit >= 0 else NOT_READ
 
 
 def _read_format(shape: Any, _: Reading) -> Said:
@@ -100,7 +106,7 @@ def _write_thinking(thinking: Thinking, to: Writing) -> Any:
 
 _ROWS = (
     Setting("model", "model", TEXT),
-    Setting("max_tokens", "options.num_predict", WHOLE),
+    Setting("max_tokens", "options.num_predict", Form(read=_read_limit)),
     Setting("temperature", "options.temperature", NUMBER),
     Setting("top_p", "options.top_p", NUMBER),
     Setting("top_k", "options.top_k", WHOLE),
