@@ -51,6 +51,7 @@ _SETUP = frozenset(
         "workspace",
         "system",
         "attachment",
+        "scratchpad",
     }
 )
 _HEADING = re.compile(r"^#+\s*my request\b[^\n]*$", re.IGNORECASE | re.MULTILINE)
@@ -66,6 +67,7 @@ _BEGINNINGS = (
     "this is the qwen code. we are setting up the context",
     "this session is being continued from a previous conversation",
     "another language model started to solve this problem",
+    "the conversation history before this point was compacted into the following",
     "your previous response was cut off",
     "[request interrupted by user",
     "showing up to ",
@@ -94,7 +96,8 @@ _INVENTED = frozenset(
         "ok, i won't try and edit those files without asking first.",
     }
 )
-_EXAMPLES = (
+_INVENTED_BEGINNINGS = (
+    "the previous message contains a summary that was prepared",
     "to make this change we need to modify `mathweb/flask/app.py` to:",
     "to make this change we need to modify `main.py` and make a new file `hello.py`:",
 )
@@ -115,7 +118,7 @@ def has_setup(text: str) -> bool:
 def is_invented(text: str) -> bool:
     """Whether an answer is one that programs put into a history, and no model gave."""
     head = text[:_LONGEST].strip().lower()
-    return head in _INVENTED or head.startswith(_EXAMPLES)
+    return head in _INVENTED or head.startswith(_INVENTED_BEGINNINGS)
 
 
 def title_of(canisters: Iterable[AnyCanister]) -> str:

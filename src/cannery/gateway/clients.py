@@ -26,6 +26,7 @@ from msgspec import Struct
 
 from cannery.errors import CanneryError
 from cannery.messages import AnyCanister, Conversation, Request, Role
+from cannery.storage.history import own_of
 from cannery.wire.places import Places
 
 Header = Callable[[str], str | None]
@@ -33,12 +34,13 @@ _LONGEST_ID = 200
 _LOOKED_AT = 600
 _FIRST_FEW = 4
 _FIRST_HEADS = 8
-_LAST_HEADS = 4
+_LAST_HEADS = 32
 _SDK = re.compile(r"(OpenAI|Anthropic)/(Python|JS|Go|Java|Ruby|\w+) ([\w.-]{1,40})")
 _OTHER = re.compile(r"([\w.-]{1,40})/([\w.-]{1,40})")
 TITLE = "title"
 SUBAGENT = "subagent"
 COMPACTION = "compaction"
+SUMMARY = "summary"
 
 
 class Field(Struct, frozen=True):
@@ -80,8 +82,9 @@ class Sign(Struct, frozen=True):
     """How a request beside a conversation is known: everything that is given must be so.
 
     ``system`` stands in the instructions, ``user`` at the beginning of the last thing that the user says, ``asks`` at
-    the beginning of any of them, ``field`` has a value; ``is_bare``: no tools are offered. ``quoted`` finds in what the
-    user says what the model said in the conversation that the request is about, where no session tells it.
+    the beginning of any of them, ``field`` has a value; ``is_bare``: no tools are offered; ``client``: others may use
+    these words for something else. ``quoted`` finds in what the user says what the model said in the conversation that
+    the request is about, where no session tells it.
     """
 
     kind: str
@@ -90,6 +93,7 @@ class Sign(Struct, frozen=True):
     asks: str = ""
     field: tuple[Field, str] | None = None
     is_bare: bool = False
+    client: str = ""
     quoted: re.Pattern[str] | None = None
 
 
@@ -135,7 +139,7 @@ def identify(header: Header, request: Request, body: bytes = b"") -> Identity:
     if len(looked_at) > _FIRST_HEADS + _LAST_HEADS:
         looked_at = [*looked_at[:_FIRST_HEADS], *looked_at[-_LAST_HEADS:]]
     asked = _heads(looked_at, Role.User)
-    sign = _side(header, request, body, _heads(looked_at, Role.Supervisor), asked)
+    sign = _side(client.name, header, request, body, _heads(looked_at, Role.Supervisor), asked)
     quoted = ""
     if sign is not None:
         parent, name, kind = name, f"{name}#{sign.kind}", sign.kind
@@ -171,6 +175,23 @@ def title_in(text: str) -> str:
         text = _member(text.strip("`").removeprefix("json"), "title")
     lines = [line.strip().strip("\"'*#").strip() for line in text.splitlines()]
     return next(filter(None, lines), "")[:_LONGEST_ID]
+
+
+def summaries_in(asked: Sequence[Any]) -> list[str]:
+    """The texts at the beginning of a history that may be what a model said when it was asked for a summary."""
+    talk = [one for one in asked[:_FIRST_HEADS] if one.role in (Role.User, Role.Assistant)]
+    found: list[str] = []
+    for canister in talk:
+        try:
+            text = str(canister.text).strip()
+        except (AttributeError, CanneryError):
+            continue
+        wrapped = WRAPPED.fullmatch(text)
+        if wrapped is not None:
+            found.append(wrapped[1])
+        elif text.endswith(SNAPSHOT) or not (own_of(canister).is_setup or canister is talk[-1]):
+            found.append(text)
+    return found
 
 
 def _client(user_agent: str, header: Header) -> tuple[Client, str]:
@@ -230,11 +251,18 @@ def _member(text: str, name: str) -> str:
 
 
 def _side(
-    header: Header, request: Request, body: bytes, instructed: list[str], asked: list[str]
+    client: str,
+    header: Header,
+    request: Request,
+    body: bytes,
+    instructed: list[str],
+    asked: list[str],
 ) -> Sign | None:
     """How a request beside a conversation is known; None if it is none."""
     system, last = "\n".join(instructed), asked[-1] if asked else ""
     for sign in SIGNS:
+        if (sign.is_bare and request.tools) or (sign.client and sign.client != client):
+            continue
         if sign.user and not last.startswith(sign.user):
             continue
         if sign.system and sign.system not in system:
@@ -242,8 +270,6 @@ def _side(
         if sign.asks and not any(one.startswith(sign.asks) for one in asked):
             continue
         if sign.field is not None and sign.field[0].read(header, body) != sign.field[1]:
-            continue
-        if sign.is_bare and request.tools:
             continue
         return sign
     return None
@@ -283,11 +309,13 @@ def _header(name: str, member: str = "") -> Field:
 
 # --- the tables ----------------------------------------------------------------------------------
 
+CLAUDE_CODE = "claude-code"
+
 _CODEX_TURN = "x-codex-turn-metadata"
 
 CLIENTS = (
     Client(
-        "claude-code",
+        CLAUDE_CODE,
         re.compile(r"claude-cli/([\w.-]+)"),
         # The same id is in the body, as JSON in a string; other programs that hold the place of it keep only that.
         session=(
@@ -314,6 +342,7 @@ CLIENTS = (
     ),
     Client("gemini-cli", re.compile(r"GeminiCLI[\w-]*/([\w.-]+)")),
     Client("qwen-code", re.compile(r"QwenCode/([\w.-]+)")),
+    Client("goose", session=(_header("agent-session-id"),)),
     # Its Messages and Chat requests are told by nothing: they look like those of the SDKs.
     Client("pi", session=(_header("session_id"),)),
 )
@@ -325,24 +354,107 @@ ANY = Client("", session=(_header("x-session-id"), _header("session-id")))
 """A program that is not known."""
 
 SIGNS = (
-    # Claude Code
+    # Claude Code: those of the main thread repeat its history, with its instructions and tools.
     Sign(TITLE, system="Generate a concise, sentence-case title", asks="<session>", is_bare=True),
+    Sign(TITLE, user="You are coming up with a succinct title and git branch name", is_bare=True),
     Sign(
         "topic", system="Analyze if this message indicates a new conversation topic", is_bare=True
     ),
     Sign(TITLE, system="Summarize this coding conversation in under 50 characters", is_bare=True),
-    Sign("summary", user="CRITICAL: Respond with TEXT ONLY"),
-    Sign("summary", user="Your task is to create a detailed summary of the conversation"),
+    Sign(SUMMARY, user="CRITICAL: Respond with TEXT ONLY"),
+    Sign(SUMMARY, user="Your task is to create a detailed summary of the conversation"),
+    Sign(SUMMARY, system="You are a helpful AI assistant tasked with summarizing conversations"),
+    Sign("suggestion", user="[SUGGESTION MODE: Suggest what the user might naturally type next"),
+    Sign("recap", user="The user stepped away and is coming back. Recap in under 40 words"),
+    Sign(
+        "question",
+        user="<system-reminder>This is a side question from the user.",
+        client=CLAUDE_CODE,
+    ),
+    Sign("progress", user="Describe your most recent action in 3-5 words", client=CLAUDE_CODE),
+    Sign("memory", asks="You are now acting as the memory extraction subagent", client=CLAUDE_CODE),
+    Sign("memory", asks="# Dream: Memory Consolidation", client=CLAUDE_CODE),
+    Sign("name", user="Generate a short kebab-case name (2-4 words)"),
+    Sign("name", system="Generate a short kebab-case name (2-4 words)", is_bare=True),
+    Sign("name", user="2-4 word lowercase label for this job.", is_bare=True, client=CLAUDE_CODE),
+    Sign(
+        "label",
+        system="Write a short summary label describing what these",
+        is_bare=True,
+        client=CLAUDE_CODE,
+    ),
+    Sign("page", user="Web page content:\n---", is_bare=True, client=CLAUDE_CODE),
+    Sign(
+        "search",
+        system="You are an assistant for performing a web search tool use",
+        client=CLAUDE_CODE,
+    ),
+    Sign(
+        "command",
+        system="Your task is to process Bash commands that an AI",
+        is_bare=True,
+        client=CLAUDE_CODE,
+    ),
+    Sign(
+        "command",
+        system="Analyze shell commands and explain what they do, why you're running",
+        client=CLAUDE_CODE,
+    ),
+    Sign(
+        "check",
+        system="You are a security monitor for autonomous AI coding agents",
+        client=CLAUDE_CODE,
+    ),
+    Sign(
+        "check",
+        system="You are evaluating a hook condition in Claude Code",
+        is_bare=True,
+        client=CLAUDE_CODE,
+    ),
+    Sign(
+        "check",
+        system="A user kicked off a Claude Code agent to do a coding task",
+        is_bare=True,
+        client=CLAUDE_CODE,
+    ),
     # Codex
-    Sign("summary", field=(_header(_CODEX_TURN, "request_kind"), "compaction")),
-    Sign("summary", user="You are performing a CONTEXT CHECKPOINT COMPACTION", is_bare=True),
+    Sign(SUMMARY, field=(_header(_CODEX_TURN, "request_kind"), "compaction")),
+    Sign(SUMMARY, user="You are performing a CONTEXT CHECKPOINT COMPACTION", is_bare=True),
     # opencode
     Sign(TITLE, system="You are a title generator", is_bare=True),
     Sign(TITLE, asks="Generate a title for this conversation:", is_bare=True),
-    Sign("summary", user="Provide a detailed prompt for continuing our conversation above"),
+    Sign(SUMMARY, user="Provide a detailed prompt for continuing our conversation above"),
+    Sign(SUMMARY, system="You are a context summarization agent", is_bare=True),
+    Sign(SUMMARY, system="Summarize what was done in this conversation. Write like", is_bare=True),
     # Gemini CLI, Qwen Code
-    Sign("summary", system="You are the component that summarizes internal chat history"),
+    Sign(SUMMARY, system="You are the component that summarizes internal chat history"),
+    Sign(SUMMARY, system="responsible for distilling chat history into a structured XML"),
+    Sign(SUMMARY, system="You are a specialized context summarizer", is_bare=True),
     Sign("memory", system="You are now acting as the managed memory extraction subagent"),
+    Sign("memory", system="You are an Auto Memory Extraction Agent"),
+    Sign("recap", system="You generate session recaps for a programming assistant CLI"),
+    Sign("recap", user="Summarize the user's primary intent or goal in this", is_bare=True),
+    Sign("routing", system="Task Routing AI. Your sole", is_bare=True),
+    Sign("speaker", user="Analyze *only* the content and structure of your immediately preceding"),
+    Sign("check", system="diagnostic agent that determines whether a conversational AI assistant"),
+    Sign("edit", system="Your task is to analyze a failed edit attempt", is_bare=True),
+    Sign("page", user="Summarize the following tool output to be a maximum of", is_bare=True),
+    # pi, Cline, Continue, goose, crush
+    Sign(
+        SUMMARY,
+        system="You are a context summarization assistant",
+        is_bare=True,
+        quoted=re.compile(
+            r"(?s:.*)^\[Assistant\]: ((?s:.*?))(?:\n\n\[\w|\n</conversation>)", re.MULTILINE
+        ),
+    ),
+    Sign(SUMMARY, user="Summarize this session for continuation. Be concise", is_bare=True),
+    Sign(SUMMARY, user="Please provide a concise summary of our conversation so far, capturing"),
+    Sign(SUMMARY, system="An llm context limit was reached when a user was in", is_bare=True),
+    Sign(SUMMARY, system="You are summarizing a conversation to preserve context", is_bare=True),
+    Sign(TITLE, user="Given the following... please reply with a title", is_bare=True),
+    Sign(TITLE, system="Reply with only a description in four words or less", is_bare=True),
+    Sign(TITLE, user="Generate a concise title for the following content:", is_bare=True),
     # aider
     Sign(
         "commit",
@@ -350,7 +462,7 @@ SIGNS = (
         is_bare=True,
         quoted=re.compile(r"(?s:.*)^ASSISTANT: ((?s:.*?))\n\n# Diffs:$", re.MULTILINE),
     ),
-    Sign("summary", system="*Briefly* summarize this partial conversation", is_bare=True),
+    Sign(SUMMARY, system="*Briefly* summarize this partial conversation", is_bare=True),
     # Open WebUI
     Sign(TITLE, user="### Task:\nGenerate a concise, 3-5 word title", is_bare=True),
     Sign("tags", user="### Task:\nGenerate 1-3 broad tags", is_bare=True),
@@ -363,6 +475,16 @@ BILLING = ("x-anthropic-billing-header:",)
 SUMMARIES = (
     "This session is being continued from a previous conversation",
     "Another language model started to solve this problem",
+    "The conversation history before this point was compacted into the following summary",
     "<state_snapshot>",
 )
 """What programs say before the summary that replaces a history."""
+
+WRAPPED = re.compile(
+    r"(?s)The conversation history before this point was compacted into the following summary:"
+    r"\s*<summary>(.*?)(?:\n\n<(?:read|modified)-files>.*)?</summary>"
+)
+"""What pi writes around a summary; behind it may stand the files that were read and written."""
+
+SNAPSHOT = "</state_snapshot>"
+"""How summaries of Gemini CLI and Qwen Code end."""

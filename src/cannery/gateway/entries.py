@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from cannery.errors import CanneryError
 from cannery.gateway.calls import Call
-from cannery.gateway.clients import COMPACTION, Identity, identify
+from cannery.gateway.clients import COMPACTION, SUBAGENT, Identity, identify, summaries_in
 from cannery.gateway.identifiers import is_name, new_identifier
 from cannery.gateway.keys import public_header
 from cannery.gateway.ledger import ANYWHERE, Asked, Plan, Spot, named_space, space_of
@@ -168,7 +168,9 @@ class Entry:
         )
         if unanswered < len(history) and not self._ledger.is_answered(self._asked):
             conversation = Conversation.trusted(history)
-            self._lookup = self._recorder.look_up(conversation, identity.session, self.scope)
+            self._lookup = self._recorder.look_up(
+                conversation, identity.session, self.scope, is_aside=identity.is_side
+            )
 
     async def ready(self) -> None:
         """Wait for the store's answer, but not for long: what is filed without it is looked up again."""
@@ -325,6 +327,11 @@ class Entry:
     def is_known(self, plan: Plan) -> bool:
         """Whether all that was asked is kept, and something follows it."""
         return plan.kind == "fork" and self.is_all_asked(plan.known)
+
+    def summaries(self) -> list[str]:
+        """What may be a summary that the history begins with."""
+        is_apart = self.named is not None or self.identity.kind == SUBAGENT
+        return [] if is_apart else summaries_in(self._history)
 
     @property
     def last_asked(self) -> int:

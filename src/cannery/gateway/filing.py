@@ -13,7 +13,14 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from cannery.errors import CanneryError, ConflictError, ConversationNotFoundError, StorageError
-from cannery.gateway.clients import COMPACTION, SUBAGENT, TITLE, Identity, title_in
+from cannery.gateway.clients import (
+    COMPACTION,
+    SUBAGENT,
+    SUMMARY,
+    TITLE,
+    Identity,
+    title_in,
+)
 from cannery.gateway.entries import Entry, Named
 from cannery.gateway.identifiers import alike, new_identifier
 from cannery.gateway.ledger import Digest, Plan, Spot
@@ -139,6 +146,8 @@ class Filer:
         # What is claimed must be known by its digests.
         spoken = None if claimed is None else entry.spoken()
         history = Conversation.trusted(entry.history()) if spoken is None else spoken.history
+        link = self._link(entry, plan)
+        why = COMPACTION if link.kind == COMPACTION else plan.why
         return Filing(
             history,
             title="" if entry.identity.is_side else title_of(history),
@@ -149,8 +158,8 @@ class Filer:
             claimed=claimed,
             session=entry.identity.session,
             is_apart=entry.identity.is_side or entry.is_known(plan),
-            link=self._link(entry, plan),
-            turn=_turn(entry, plan),
+            link=link,
+            turn=_turn(entry, why),
             spoken=spoken,
             lifted="" if entry.is_aborted else ABORTED,
         )
@@ -162,6 +171,10 @@ class Filer:
         if plan.kind == "repeat":
             return msgspec.structs.replace(link, kind=REPEAT)
         parent = self._parent(identity) if plan.kind == "new" else None
+        if parent is None and plan.kind == "new":
+            parent = self._summarised(entry.summaries())
+            if parent is not None and not identity.is_side:
+                link = msgspec.structs.replace(link, kind=COMPACTION)
         if parent is None:
             return link
         link = msgspec.structs.replace(link, parent=parent.identifier, began_at=parent.position)
@@ -186,6 +199,27 @@ class Filer:
         # What several conversations hold tells nothing.
         is_clear = len({one.identifier for one in held}) == 1
         return Spot(held[0].identifier, held[0].position + 1) if is_clear else None
+
+    def _summarised(self, summaries: Sequence[str]) -> Spot | None:
+        """The end of the conversation from which a history goes on that begins with its summary."""
+        if not summaries:
+            return None
+        scope = self.store.own_scope
+        key = self.store.digest_key(scope)
+        owns = [own_of(assistant(text), key).digest for text in summaries]
+        held = self.store.backend.catalogue.holders(scope, [own for own in owns if own is not None])
+        for holder in held:
+            metadata = self.store.metadata_of(holder.identifier)
+            if metadata.kind != SUMMARY:
+                continue
+            try:
+                while metadata.kind == SUMMARY and metadata.parent is not None:
+                    metadata = self.store.metadata_of(metadata.parent)
+            except ConversationNotFoundError:
+                continue
+            if metadata.kind != SUMMARY:
+                return Spot(metadata.id, len(self.store.get(metadata.id)))
+        return None
 
     def _latest(self, session: str, kind: str | None = None) -> Summary | None:
         """The conversation of a session that changed last."""
@@ -216,7 +250,9 @@ class Filer:
             main = self._latest(identity.parent)
             if main is not None:
                 self._take_title(identifier, main.identifier)
-        elif identity.session and not identity.kind and plan.kind in ("new", "fork"):
+        elif (
+            identity.session and identity.kind in ("", COMPACTION) and plan.kind in ("new", "fork")
+        ):
             side = self._latest(f"{identity.session}#{TITLE}", TITLE)
             if side is not None:
                 self._take_title(side.identifier, identifier)
@@ -260,11 +296,10 @@ class Filer:
 
     # --- looking -------------------------------------------------------------------------------
 
-    def look_up(self, history: Conversation, session: str) -> Recognised:
+    def look_up(self, history: Conversation, session: str, *, is_aside: bool = False) -> Recognised:
         """Where a history goes on in the store."""
-        return recognise(
-            self.store, [Spoken.of(history, session, self.store.digest_key(self.store.own_scope))]
-        )[0]
+        key = self.store.digest_key(self.store.own_scope)
+        return recognise(self.store, [Spoken.of(history, session, key, is_aside=is_aside)])[0]
 
     def look_in(self, name: str, digests: Sequence[Digest | None]) -> Named:
         """The conversation that a caller names, and how much of a history it has.
@@ -331,16 +366,18 @@ def _may_be_held(entry: Entry, plan: Plan | None) -> bool:
 def _needs_more(entry: Entry) -> bool:
     """Whether what an exchange belongs to may be filed in the same batch, or elsewhere than planned."""
     is_linked = bool(entry.identity.parent or entry.identity.quoted)
+    is_begun = entry.plan is not None and entry.plan.kind == "new"
+    is_linked = is_linked or (is_begun and bool(entry.summaries()))
     return is_linked or entry.is_guess or _may_be_held(entry, entry.plan)
 
 
-def _turn(entry: Entry, plan: Plan) -> Turn:
+def _turn(entry: Entry, why: str) -> Turn:
     request = entry.request
     if request is None:
-        return Turn(entry.request_id, plan.why, entry.model() or "")
+        return Turn(entry.request_id, why, entry.model() or "")
     tools = encode_tools(request.tools) if request.tools else None
     settings = encode_settings(request)
-    return Turn(entry.request_id, plan.why, entry.model() or "", tools=tools, settings=settings)
+    return Turn(entry.request_id, why, entry.model() or "", tools=tools, settings=settings)
 
 
 def _answer(canister: AnyCanister) -> str:

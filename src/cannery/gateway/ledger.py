@@ -115,9 +115,9 @@ class Ledger:
         One that is known to its last message would be forked; ``said_before`` may have another plan for it.
         """
         found = self.find(asked.space, asked.digests)
-        if found is None or found[0] <= asked.unanswered:
+        if asked.is_apart or found is None or found[0] <= asked.unanswered:
             elsewhere = self._elsewhere(asked)
-            if elsewhere is not None:
+            if elsewhere is not None and (found is None or elsewhere[0] > found[0]):
                 return self.fork(*elsewhere, "history")
         if found is None:
             return None

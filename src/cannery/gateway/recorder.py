@@ -181,14 +181,14 @@ class Recorder:
         return found
 
     def look_up(
-        self, history: Conversation, session: str, scope: str | None
+        self, history: Conversation, session: str, scope: str | None, *, is_aside: bool
     ) -> Future[Recognised | None] | None:
         """Ask the store for a history that the ledger does not know."""
         if self._filer is None:
             return None
 
         def look(filer: Filer) -> Recognised:
-            found = filer.look_up(history, session)
+            found = filer.look_up(history, session, is_aside=is_aside)
             if found.match is not None:
                 self._remember(filer, found.match.identifier, scope)
             return found

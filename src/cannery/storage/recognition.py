@@ -4,7 +4,8 @@ Looked for in this order, within the scope:
 
 1. *session*: the longest beginning of the history in the client's own session (none is a session like any other);
 2. *history*: for a client that has sessions, the longest beginning in any session, if the model said something in it
-   and the history goes on: what a model says is nearly unique. Nothing is added to another session; a fork goes on;
+   and the history goes on: what a model says is nearly unique. Nothing is added to another session; a fork goes on.
+   A request beside a conversation is looked for so even where its own session holds less;
 3. *end*: the end of a conversation somewhere in the history, for clients that leave out, move or edit what came before.
 
 A beginning in which only questions were asked is the same only if the instructions are the same too, and in the
@@ -42,7 +43,8 @@ _LEAST_AGREED = 2
 class Spoken(Struct):
     """A history with the digests by which it is recognised; ``asked`` canisters stand before what the model said.
 
-    ``says`` are all digests that a catalogue would have of it.
+    ``says`` are all digests that a catalogue would have of it. One that is ``is_aside`` is beside a conversation and
+    goes on from the longest beginning wherever that is: an earlier request beside it holds less.
     """
 
     history: Conversation
@@ -52,14 +54,18 @@ class Spoken(Struct):
     session: str = ""
     says: frozenset[bytes | None] = frozenset()
     key: bytes = b""
+    is_aside: bool = False
 
     @classmethod
-    def of(cls, history: Conversation, session: str, key: bytes) -> Spoken:
+    def of(
+        cls, history: Conversation, session: str, key: bytes, *, is_aside: bool = False
+    ) -> Spoken:
         """A history by what is said in it; ``key`` is that of the scope (``Catalogue.key``)."""
         chain = SpokenChain(key)
         digests = recognition_digests(history, chain)
         asked = asked_before(history, digests)
-        return cls(history, digests, chain.owns, asked, session, frozenset(chain.links), key)
+        says = frozenset(chain.links)
+        return cls(history, digests, chain.owns, asked, session, says, key, is_aside)
 
     def setup(self) -> tuple[AnyCanister, ...]:
         """The instructions: what stands before the first thing that a person asked."""
@@ -113,16 +119,24 @@ def recognise(store: Store, histories: Sequence[Spoken]) -> list[Recognised]:
         match = found[index].match
         if match is None or match.known <= spoken.asked:
             found[index] = _without_answer(store, spoken, match)
+        elif spoken.is_aside:
+            elsewhere = _elsewhere(store, spoken)
+            if elsewhere is not None and elsewhere.known > match.known:
+                found[index] = Recognised(elsewhere, "history", is_apart=True)
     return found
+
+
+def _elsewhere(store: Store, spoken: Spoken) -> Match | None:
+    """The longest beginning in any session in which the model said something, if the history goes on."""
+    found = store.backend.catalogue.match(store.own_scope, None, [spoken.answers()])[0]
+    return found if found is not None and spoken.goes_on_from(found.known) else None
 
 
 def _without_answer(store: Store, spoken: Spoken, match: Match | None) -> Recognised:
     """Where a history goes on of which its session holds nothing that the model said."""
     if spoken.asked < len(spoken.history):
-        elsewhere = None
-        if spoken.session:
-            elsewhere = store.backend.catalogue.match(store.own_scope, None, [spoken.answers()])[0]
-        if elsewhere is not None and spoken.goes_on_from(elsewhere.known):
+        elsewhere = _elsewhere(store, spoken) if spoken.session else None
+        if elsewhere is not None:
             return Recognised(elsewhere, "history", is_apart=True)
         end = find_end(store, spoken)
         if end is not None:
