@@ -25,7 +25,7 @@ models = ["{name}-only"]
 aliases = {{ {aliases} }}
 timeouts = {{ connect = 1.0, read = 1.0 }}
 """
-FAULTS = ("500", "429", "exhausted", "slow", "silent")
+FAULTS = ("500", "429", "exhausted", "slow", "silent", "sorry")
 KEYS = {"KEY_A": "key-a", "KEY_B": "key-b", "KEY_C": "key-c"}
 
 
@@ -69,7 +69,7 @@ def backed(upstream: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 @pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.parametrize("alias", ["gone", "500", "429", "exhausted", "slow", "silent"])
+@pytest.mark.parametrize("alias", ["gone", *FAULTS])
 def test_the_next_row_answers_in_its_own_dialect(
     backed: Running, upstream: Upstream, alias: str, stream: bool
 ) -> None:

@@ -210,3 +210,11 @@ def test_a_reply_can_be_read_again_by_its_id(gateway: Running) -> None:
     ]
     assert texts[0] == texts[1] == ["echo: say it again"]
     assert again["object"] == "response"
+
+
+def test_what_is_below_a_reply_is_passed_on(passing: Running, other: Any) -> None:
+    other.seen.clear()
+    path = "/v1/responses/resp_1/input_items"
+    status, _, said = ask(passing, path, None, SHOWN)
+    assert (status, said) == (200, {"ok": path})
+    assert ask(passing, "/v1/responses/resp_1", None, SHOWN)[0] == 404

@@ -19,7 +19,7 @@ from cannery.gateway.calls import Call
 from cannery.gateway.continuation import new_reply_id
 from cannery.gateway.entries import Entry
 from cannery.gateway.envelopes import Unpacked
-from cannery.gateway.fallback import Stickiness, UpstreamRefusalError, is_transient
+from cannery.gateway.fallback import Stickiness, is_transient
 from cannery.gateway.forwarding import to_caller
 from cannery.gateway.ingress import RoleGate
 from cannery.gateway.metrics import Metrics
@@ -27,7 +27,13 @@ from cannery.gateway.model_lists import ModelLists
 from cannery.gateway.peek import gist
 from cannery.gateway.prices import Prices
 from cannery.gateway.recorder import Recorder
-from cannery.gateway.refusals import CallError, Header, NoAnswerError, not_a_reply
+from cannery.gateway.refusals import (
+    CallError,
+    Header,
+    NoAnswerError,
+    UpstreamRefusalError,
+    not_a_reply,
+)
 from cannery.gateway.relays import Relay, Translation
 from cannery.gateway.reply_writer import ReplyWriter
 from cannery.gateway.rsgi import ProtocolClosed, Transport

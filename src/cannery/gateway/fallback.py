@@ -14,17 +14,13 @@ from collections import OrderedDict
 
 from cannery.errors import CanneryError
 from cannery.gateway.calls import Call
-from cannery.gateway.refusals import CallError, NoAnswerError
+from cannery.gateway.refusals import NoAnswerError, UpstreamRefusalError
 from cannery.gateway.upstreams import Choice
 from cannery.messages import Role, conversation_digest
 from cannery.wire.places import Places
 
 _MOST_KEPT = 10_000
 _TRANSIENT = frozenset({429, 500, 502, 503, 504, 529})
-
-
-class UpstreamRefusalError(CallError):
-    """An upstream's own error, in the caller's dialect."""
 
 
 def is_transient(error: CanneryError) -> bool:

@@ -124,8 +124,9 @@ class Passage:
 
     async def _tell_reply(self, call: Call) -> bool:
         """Answer ``GET /v1/responses/{id}`` and its like for a reply that the gateway remembers."""
-        identifier = call.scope.path.rstrip("/").rpartition("/")[2]
-        if call.scope.method not in ("GET", "HEAD"):
+        folder, _, identifier = call.scope.path.rstrip("/").rpartition("/")
+        is_reply = folder.endswith(call.dialect.service.continuing.endpoint)
+        if not is_reply or call.scope.method not in ("GET", "HEAD"):
             return False
         found = await self._gateway.recorder.recall(identifier, call.store_scope)
         if found is None:

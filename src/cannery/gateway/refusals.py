@@ -67,6 +67,10 @@ def refuse(
     return CallError(WireError(status, message, kind, code), headers)
 
 
+class UpstreamRefusalError(CallError):
+    """An upstream's own error, in the caller's dialect."""
+
+
 def not_a_reply(upstream: str, dialect: Dialect, body: bytes) -> CanneryError:
     """What a body is that came with status 200 and answers nothing: an error that an upstream tells of, or garbage."""
     try:
@@ -77,9 +81,9 @@ def not_a_reply(upstream: str, dialect: Dialect, body: bytes) -> CanneryError:
     if not error:
         problem = "answered with something that is not a reply"
         return NoAnswerError(upstream, problem, "upstream_invalid")
-    status = error.get("code") if isinstance(error, dict) else None
-    known = status if isinstance(status, int) and 400 <= status < 600 else 502
-    return CallError(dialect.read_error(known, body))
+    code = str(error.get("code") if isinstance(error, dict) else "")
+    is_status = len(code) == 3 and code.isdecimal() and code[0] in "45"
+    return UpstreamRefusalError(dialect.read_error(int(code) if is_status else 502, body))
 
 
 def to_refusal(error: CanneryError) -> CallError:
