@@ -34,7 +34,7 @@ _LONGEST_ID = 200
 _LOOKED_AT = 600
 _FIRST_FEW = 4
 _FIRST_HEADS = 8
-_LAST_HEADS = 32
+_LAST_HEADS = 16
 _SDK = re.compile(r"(OpenAI|Anthropic)/(Python|JS|Go|Java|Ruby|\w+) ([\w.-]{1,40})")
 _OTHER = re.compile(r"([\w.-]{1,40})/([\w.-]{1,40})")
 TITLE = "title"
@@ -260,9 +260,9 @@ def _side(
 ) -> Sign | None:
     """How a request beside a conversation is known; None if it is none."""
     system, last = "\n".join(instructed), asked[-1] if asked else ""
-    for sign in SIGNS:
-        if (sign.is_bare and request.tools) or (sign.client and sign.client != client):
-            continue
+    for sign in _signs_of(
+        client, has_tools=bool(request.tools), is_begun=last.startswith(_BEGINNINGS)
+    ):
         if sign.user and not last.startswith(sign.user):
             continue
         if sign.system and sign.system not in system:
@@ -273,6 +273,18 @@ def _side(
             continue
         return sign
     return None
+
+
+@lru_cache(1024)
+def _signs_of(client: str, *, has_tools: bool, is_begun: bool) -> tuple[Sign, ...]:
+    """The signs that a request of a program may have; ``is_begun``: the user begins with the words of one."""
+    return tuple(
+        sign
+        for sign in SIGNS
+        if sign.client in ("", client)
+        and not (has_tools and sign.is_bare)
+        and (is_begun or not sign.user)
+    )
 
 
 def _quoted(sign: Sign, canisters: Sequence[Any]) -> str:
@@ -468,6 +480,8 @@ SIGNS = (
     Sign("tags", user="### Task:\nGenerate 1-3 broad tags", is_bare=True),
     Sign("questions", user="### Task:\nSuggest 3-5 relevant follow-up questions", is_bare=True),
 )
+
+_BEGINNINGS = tuple(sign.user for sign in SIGNS if sign.user)
 
 BILLING = ("x-anthropic-billing-header:",)
 """What programs write into their instructions for the accounts of their own provider."""
