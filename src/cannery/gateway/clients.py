@@ -35,6 +35,7 @@ _LOOKED_AT = 600
 _FIRST_FEW = 4
 _FIRST_HEADS = 8
 _LAST_HEADS = 16
+_SHORTEST_SUMMARY = 20
 _SDK = re.compile(r"(OpenAI|Anthropic)/(Python|JS|Go|Java|Ruby|\w+) ([\w.-]{1,40})")
 _OTHER = re.compile(r"([\w.-]{1,40})/([\w.-]{1,40})")
 TITLE = "title"
@@ -191,7 +192,8 @@ def summaries_in(asked: Sequence[Any]) -> list[str]:
             found.append(wrapped[1])
         elif text.endswith(SNAPSHOT) or not (own_of(canister).is_setup or canister is talk[-1]):
             found.append(text)
-    return found
+    # A greeting may have been said anywhere.
+    return [text for text in found if len(text) >= _SHORTEST_SUMMARY]
 
 
 def _client(user_agent: str, header: Header) -> tuple[Client, str]:
