@@ -42,7 +42,7 @@ from cannery.backends.sqlite.commits import Commits, cursor_at, identity_of, las
 from cannery.backends.sqlite.contents import SqliteContents
 from cannery.backends.sqlite.exchanges import SqliteExchanges
 from cannery.backends.sqlite.inspection import inspect
-from cannery.backends.sqlite.tables import LINE, VERSION, Database, is_writable
+from cannery.backends.sqlite.tables import LINE, MOST_MISSING, VERSION, Database, is_writable
 from cannery.errors import CanneryError, DamageError, StoreUnavailableError
 
 T = TypeVar("T")
@@ -96,7 +96,7 @@ class SqliteBackend(SingleCommits):
     def metadata_many(self, identifiers: Iterable[str]) -> dict[str, bytes]:
         """The metadata of those that are there."""
         wanted = [check_identifier(one) for one in identifiers]
-        query = "SELECT metadata FROM stored WHERE id = ?"
+        query = "SELECT CAST(metadata AS BLOB) FROM stored WHERE id = ?"
         found = {}
         with self._database.reading() as connection:
             for identifier in wanted:
@@ -207,10 +207,15 @@ def _read(connection: sqlite3.Connection, span: Span) -> Reading:
     number, end = found
     stop = end if span.stop is None else min(span.stop, end)
     first = number * LINE
-    query = "SELECT place - ?, line FROM lines WHERE place >= ? AND place < ? ORDER BY place"
+    query = "SELECT place - ?, CAST(line AS BLOB) FROM lines WHERE place >= ? AND place < ? ORDER BY place"
     rows = connection.execute(query, (first, first + start, first + max(stop, start))).fetchall()
     lines: list[bytes | None] = [line for _, line in rows]
     expected = max(stop - start, 0)
+    if expected - len(rows) > MOST_MISSING:
+        where = f"conversations/{span.identifier}"
+        raise DamageError(
+            where, f"it says that it ends at {end}, and has {len(rows)} lines of that"
+        )
     if len(rows) == expected and are_as_written([line for _, line in rows], start):
         return Reading(start, lines)
     where = f"conversations/{span.identifier}/messages.jsonl"

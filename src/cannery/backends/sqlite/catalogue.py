@@ -15,7 +15,7 @@ from cannery.backends._catalogue.schema import Row, make_tables
 from cannery.backends._contract import ContentTable, Describe, Entry, Metadata, Progress
 from cannery.backends._seals import ordinal_of, unseal
 from cannery.backends.sqlite.inspection import problems
-from cannery.backends.sqlite.tables import LINE, VERSION, Database
+from cannery.backends.sqlite.tables import LINE, MOST_MISSING, VERSION, Database
 from cannery.errors import CanneryError
 
 T = TypeVar("T")
@@ -106,14 +106,13 @@ class _Deriving:
     def derive_part(self, connection: sqlite3.Connection, number: int) -> bool:
         """Derive the next lines of a conversation; whether there are more."""
         row, self._row = self._row, None
-        found = connection.execute(
-            "SELECT metadata FROM stored WHERE number = ?", (number,)
-        ).fetchone()
-        raw = None if found is None else unseal(found[0])
-        if raw is None:
+        query = "SELECT CAST(metadata AS BLOB), stop FROM stored WHERE number = ?"
+        found, noted = connection.execute(query, (number,)).fetchone() or (b"", 0)
+        raw = unseal(found)
+        metadata = None if raw is None else _decoded(raw)
+        if raw is None or metadata is None:
             return False
-        metadata = msgspec.json.decode(raw, type=Metadata)
-        end = end_of_lines(connection, number, metadata.position)
+        end = end_of_lines(connection, number, metadata.position, noted)
         seen = zlib.crc32(raw)
         if row is None or (row.number, row.seen) != (number, seen) or row.length > end:
             row = _begun(connection, metadata, seen, number)
@@ -141,12 +140,32 @@ def _begun(connection: sqlite3.Connection, metadata: Metadata, seen: int, number
     return writing.begin(connection, metadata, seen, base, number)
 
 
-def end_of_lines(connection: sqlite3.Connection, number: int, first: int) -> int:
-    """The position after a conversation's last line."""
-    query = "SELECT max(place) FROM lines WHERE place >= ? AND place < ?"
-    begin = number * LINE
-    (last,) = connection.execute(query, (begin + first, begin + LINE)).fetchone()
-    return first if last is None else int(last) - begin + 1
+def _decoded(raw: bytes) -> Metadata | None:
+    """Metadata, if they are such."""
+    try:
+        return msgspec.json.decode(raw, type=Metadata)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return None
+
+
+def end_of_lines(connection: sqlite3.Connection, number: int, first: int, noted: int) -> int:
+    """The position after a conversation's last line, whose own may be missing: ``noted`` says where that was.
+
+    Neither is believed where too many lines would be missing.
+    """
+    query = "SELECT coalesce(max(place), ?) FROM lines WHERE place >= ? AND place < ?"
+    begin = number * LINE + first
+    nothing = begin - 1
+
+    def last_before(place: int) -> int:
+        (found,) = connection.execute(query, (nothing, begin, place)).fetchone()
+        return int(found)
+
+    last = last_before(number * LINE + LINE)
+    while (before := last_before(last)) < last - 1 - MOST_MISSING:
+        last = before
+    end = last + 1 - number * LINE
+    return noted if end < noted <= end + MOST_MISSING else end
 
 
 def read_entries(
@@ -157,7 +176,7 @@ def read_entries(
     describe: Describe,
 ) -> Sequence[Entry | None]:
     """What stored lines of a conversation mean."""
-    query = "SELECT place - ?, line FROM lines WHERE place >= ? AND place < ? ORDER BY place"
+    query = "SELECT place - ?, CAST(line AS BLOB) FROM lines WHERE place >= ? AND place < ? ORDER BY place"
     begin = number * LINE
     lines = dict(connection.execute(query, (begin, begin + span.start, begin + span.stop)))
     entries: list[Entry | None] = []

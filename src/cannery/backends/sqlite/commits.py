@@ -170,7 +170,8 @@ def _use(connection: sqlite3.Connection, number: int, content: int) -> None:
 def _check_requirements(connection: sqlite3.Connection, change: Change) -> None:
     for identifier, expected in change.requires.items():
         found = connection.execute(
-            "SELECT metadata FROM stored WHERE id = ?", (check_identifier(identifier),)
+            "SELECT CAST(metadata AS BLOB) FROM stored WHERE id = ?",
+            (check_identifier(identifier),),
         ).fetchone()
         held = None if found is None else unseal(found[0])
         if found is not None and held is None:
@@ -246,8 +247,10 @@ def last_change(connection: sqlite3.Connection) -> int:
 
 def identity_of(connection: sqlite3.Connection) -> str:
     """What tells this store's cursors from another's."""
-    (identity,) = connection.execute("SELECT value FROM facts WHERE name = 'identity'").fetchone()
-    return str(identity)
+    found = connection.execute("SELECT value FROM facts WHERE name = 'identity'").fetchone()
+    if found is None:
+        raise DamageError("facts", "the identity of the store is missing")
+    return str(found[0])
 
 
 def cursor_at(identity: str, change: int) -> Cursor:

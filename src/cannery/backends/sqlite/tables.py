@@ -32,6 +32,9 @@ T = TypeVar("T")
 LINE = 1 << 32
 """The place of a line is its conversation's number times this, and its position."""
 
+MOST_MISSING = 1 << 20
+"""So many lines may be missing of a conversation; where more are, what says how many there are is damaged."""
+
 _APPLICATION = int.from_bytes(b"CNRY", "big")
 VERSION = 2
 _OLDEST = 1
@@ -107,7 +110,7 @@ class Database:
         self.write_lock = threading.RLock()
         self._read_lock = self.write_lock if self.is_in_memory else threading.RLock()
         with translated(path):
-            _check_file(path)
+            _check_file(path, may_make=not is_read_only)
             self._writer = _connect(path, is_read_only=is_read_only)
             self._reader = self._writer
             try:
@@ -196,8 +199,13 @@ class Database:
             descriptor = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
             try:
                 with contextlib.closing(sqlite3.connect(beside)) as target:
+                    # It is no store before it has its name, so nothing needs to be rolled back.
+                    target.execute("PRAGMA journal_mode=OFF")
                     connection.backup(target, pages=_PAGES, progress=tell)
                 os.fsync(descriptor)
+            except BaseException:
+                beside.unlink(missing_ok=True)
+                raise
             finally:
                 os.close(descriptor)
             beside.rename(path)
@@ -324,19 +332,19 @@ def translated(path: str) -> Iterator[None]:
         raise DamageError(path, str(error)) from error
 
 
-def _check_file(path: str) -> None:
+def _check_file(path: str, *, may_make: bool) -> None:
     """Refuse a file that is something else, before anything is written to it."""
     if path == _MEMORY:
         return
     try:
-        head = _head_of(Path(path))
+        head = _head_of(Path(path), may_make=may_make)
     except OSError as error:
         raise StoreUnavailableError(f"{path}: {error.strerror}") from error
     if head and not head.startswith(b"SQLite format 3\0"):
         raise StorageError(f"{path} is not a Cannery store. First bytes: {head!r}")
 
 
-def _head_of(file: Path) -> bytes:
+def _head_of(file: Path, *, may_make: bool) -> bytes:
     """The first bytes of a file, which is made if it is not there."""
     if file.is_dir():
         raise ConfigurationError(str(file), "is a directory; a sqlite store is one file")
@@ -348,6 +356,8 @@ def _head_of(file: Path) -> bytes:
         with file.open("rb") as opened:
             return opened.read(16)
     except FileNotFoundError:
+        if not may_make:
+            raise StorageError(f"{file} is not a Cannery store: it is missing") from None
         if not file.parent.is_dir():
             raise StoreUnavailableError(f"{file}: there is no directory {file.parent}") from None
         with contextlib.suppress(FileExistsError):
@@ -378,6 +388,8 @@ def _prepare(connection: sqlite3.Connection, path: str, *, is_read_only: bool) -
         raise StorageError(f"{path} is a SQLite file of something else, not a Cannery store")
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if is_read_only:
+        if not version:
+            raise StorageError(f"{path} is not a Cannery store: it is empty")
         if version != VERSION:
             reason = (
                 f"version {version}; opening it for writing once brings it to version {VERSION}"
