@@ -21,6 +21,7 @@ from cannery.errors import (
     ConfigurationError,
     ConversationNotFoundError,
     DamageError,
+    InputError,
     StorageError,
     StoreUnavailableError,
 )
@@ -563,3 +564,14 @@ def test_a_transaction_that_was_taken_back_leaves_statements_usable(url):
             pool.again_if_raced(fail)
         conversation.append(user("b"))
         assert [one.text for one in conversation.load()] == ["a", "b"]
+
+
+def test_a_name_that_no_index_can_hold_is_refused_for_good(url):
+    """It is not the server that is unavailable, so that nothing is tried again and again."""
+    with open_store(url) as store:
+        text = "".join(chr(0x20000 + 7 * number) for number in range(900))
+        with pytest.raises(InputError, match="too long"):
+            store.create(tags=(text,))
+        with pytest.raises(InputError, match="too long"):
+            store.create(model=text)
+        assert store.list() == ()

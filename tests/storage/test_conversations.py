@@ -702,3 +702,21 @@ def test_answer_is_appended_to_a_stored_conversation(store):
     conversation.append(answer)
 
     assert list(conversation)[1:] == list(answer.canisters)
+
+
+@pytest.mark.parametrize(
+    "text", ["a\0b", "a\U0010ffffb", "\0\U0010fffe\U0010ffff\0", "\U0010fffea\U0010fffeb"]
+)
+def test_a_name_may_hold_any_character(store, text):
+    other = store.create("other", tags=("other",), model="other")
+    made = store.create(text, tags=(text,), model=text)
+    (listed,) = store.list(tag=text)
+    assert (listed.identifier, listed.title, listed.tags, listed.model) == (
+        made.identifier,
+        text,
+        (text,),
+        text,
+    )
+    assert [one.identifier for one in store.list(model=text)] == [made.identifier]
+    assert {one.identifier for one in store.list()} == {made.identifier, other.identifier}
+    assert store.get(made.identifier).title == text

@@ -11,6 +11,8 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from cannery.backends._catalogue.schema import (
     PUT_ROW,
     ROLES,
@@ -343,9 +345,10 @@ def put(
     if not is_new and (before is None or before.tags != "[]"):
         connection.execute("DELETE FROM tags WHERE number = ?", (row.number,))
     if row.tags != "[]" and not row.deleted:
-        connection.execute(
-            "INSERT OR IGNORE INTO tags SELECT ?, value, ?, ?, ? FROM json_each(?)",
-            (row.number, row.scope, row.updated, row.id, row.tags),
+        tags = msgspec.json.decode(row.tags, type=list[str])
+        connection.executemany(
+            "INSERT OR IGNORE INTO tags VALUES (?, ?, ?, ?, ?)",
+            [(row.number, tag, row.scope, row.updated, row.id) for tag in tags],
         )
     return row
 

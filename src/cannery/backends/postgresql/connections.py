@@ -37,8 +37,12 @@ _ATTEMPTS = 20
 _IDLE = psycopg.pq.TransactionStatus.IDLE
 _OURS = ("content", "pool")
 _SIZE = re.compile("[1-9][0-9]{0,3}")
-# PostgreSQL's text cannot hold this character; the other is none, and in no text that anybody has written.
-_NUL, _STAND_IN = "\0", "\U0010ffff"
+# PostgreSQL's text cannot hold NUL. What stands for it is no character, and has something else to stand for it.
+_STAND_IN, _ESCAPE = "\U0010ffff", "\U0010fffe"
+_HELD = {"\0": _STAND_IN, _STAND_IN: f"{_ESCAPE}b", _ESCAPE: f"{_ESCAPE}a"}
+_MEANT = {held: text for text, held in _HELD.items()}
+_ODD = re.compile(f"[\0{_ESCAPE}{_STAND_IN}]")
+_ODD_HELD = re.compile(f"{_ESCAPE}[ab]|{_STAND_IN}")
 
 
 # A commit that was acknowledged is durable, whatever the server's default says. Every question here has an index: a
@@ -237,6 +241,9 @@ def translated(name: str) -> Iterator[None]:
         raise DamageError(name, _first_line(error)) from error
     except psycopg.errors.InsufficientPrivilege as error:
         raise StoreUnavailableError(f"{name}: {_first_line(error)}") from error
+    except psycopg.errors.ProgramLimitExceeded as error:
+        # A tag or model, say, that no index can hold: no later attempt will be better.
+        raise InputError(f"too long for {name}: {_first_line(error)}") from error
     except psycopg.OperationalError as error:
         kind = LostError if error.sqlstate is None or error.sqlstate[:2] in {"57", "08"} else None
         raise (kind or StoreUnavailableError)(f"{name}: {_first_line(error)}") from error
@@ -250,9 +257,11 @@ def _first_line(error: psycopg.Error) -> str:
 
 def to_text(text: str) -> str:
     """Text as PostgreSQL can hold it."""
-    return text.replace(_NUL, _STAND_IN) if _NUL in text else text
+    if text.isascii() and "\0" not in text:
+        return text
+    return _ODD.sub(lambda found: _HELD[found[0]], text)
 
 
 def from_text(text: str) -> str:
     """Text as it was."""
-    return text.replace(_STAND_IN, _NUL) if _STAND_IN in text else text
+    return text if text.isascii() else _ODD_HELD.sub(lambda found: _MEANT[found[0]], text)
