@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import sys
@@ -151,6 +152,15 @@ def _reported(error: Exception, given: list[str]) -> str:
     return f"This is a bug in cannery. Please attach {path} to an issue; it has no text of yours"
 
 
+def _way_out(error: StoreUnavailableError) -> str:
+    """What to do about a store that cannot be used."""
+    cause = error.__cause__
+    code = cause.errno if isinstance(cause, OSError) else None
+    if code in {errno.ENOSPC, errno.EDQUOT} or "disk is full" in str(error):
+        return "Free some space where the store is"
+    return "Is it the right --store, and may you write there?"
+
+
 def explain(error: Exception) -> tuple[str, str, int]:
     """What is wrong, what to do about it, and the exit code."""
     match error:
@@ -159,7 +169,7 @@ def explain(error: Exception) -> tuple[str, str, int]:
         case UnknownDialectError() | ConfigurationError():
             return str(error), "", MISUSED
         case StoreUnavailableError():
-            return str(error), "Is it the right --store, and may you write there?", WRONG
+            return str(error), _way_out(error), WRONG
         case CanneryError():
             return str(error), "", WRONG
         case FileNotFoundError(filename=name) | IsADirectoryError(filename=name):
