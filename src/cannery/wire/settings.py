@@ -171,7 +171,7 @@ class SettingTable:
     """The settings of a dialect; ``paths`` is where each stands, ``modelled`` all paths that are read.
 
     ``more`` are paths of names without a row, ``tools`` writes the tools of a request, and ``assumed`` is what a body
-    means that does not say it. ``respell`` gives the other spelling of a key; with ``is_flat`` dots belong to keys.
+    means that does not say it. ``respell`` gives the other spelling of a key.
     """
 
     def __init__(
@@ -183,11 +183,10 @@ class SettingTable:
         tools: Callable[[Request, Object, Report], None] | None = None,
         assumed: Mapping[str, Any] = MappingProxyType({}),
         respell: Callable[[str], str] = str,
-        is_flat: bool = False,
     ) -> None:
         self.dialect = dialect
         self._tools, self._assumed = tools, assumed
-        steps = {row.path: (row.path,) if is_flat else (*row.path.split("."),) for row in rows}
+        steps = {row.path: (*row.path.split("."),) for row in rows}
         paths = _paths(rows, more)
         self._level = _compiled(rows, steps, respell)
         self.modelled = frozenset(spellings(_modelled(rows), respell))

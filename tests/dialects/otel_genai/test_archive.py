@@ -102,3 +102,11 @@ def test_the_archive_of_a_stored_conversation_is_the_same(case: Case, tmp_path):
         loaded = request.replace(conversation=conversation.load())
         written = cannery.nativize_request(loaded, OTEL, policy="allow").body
     assert_same_json(written, cannery.nativize_request(request, OTEL, policy="allow").body)
+
+
+@pytest.mark.parametrize("dialect", ["openai_chat", "mistral_chat", "ollama_chat"])
+@pytest.mark.parametrize("before", [[], [{"role": "user", "content": "q"}]])
+def test_a_message_that_says_nothing_is_kept(dialect: str, before: list[dict[str, str]]):
+    silent = {"role": "assistant", "content": None}
+    body = {"model": "m", "messages": [*before, silent, {"role": "user", "content": "r"}]}
+    check(json.dumps(body).encode(), dialect, body, "request")

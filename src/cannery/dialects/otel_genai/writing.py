@@ -91,10 +91,9 @@ def write_messages(pieces: list[Piece]) -> tuple[list[Object], list[Object]]:
     before = ""
     for turn in turns(pieces):
         whose = side(turn[0])
-        group = [piece for piece in turn if _is_said(piece.canister) or whose == before]
+        # A turn of nothing but silence is one all the same.
+        group = [piece for piece in turn if _is_said(piece.canister) or whose == before] or turn
         before = whose
-        if not group:
-            continue
         words = _words(group[0].canister)
         where = instructions if "instructions" in words else messages
         if "bare" in words:
