@@ -35,10 +35,11 @@ from cannery.wire.foreign import report_settings
 from cannery.wire.losses import Locate, Rendered, Report, enforce
 from cannery.wire.places import Locator, Places
 from cannery.wire.residues import dropped_keys
-from cannery.wire.separators import separated_texts
-from cannery.wire.turns import changed
+from cannery.wire.separators import COMPACTION, separated_texts
+from cannery.wire.turns import MODEL, SIDES, changed
 
 _held = attrgetter("held")
+SEALED_PAST = "only its provider can read what this stands for; send the whole conversation"
 
 
 def write_request(
@@ -138,9 +139,10 @@ class Writing(Struct):
             if request.residue is not None:
                 taken = frozenset() if offer is None else frozenset(offer.settings)
                 report_lost_settings(request, report, target, taken)
-            if facts & OPAQUE and source is not None:
-                _report_references(pieces, find_dialect(source).references, report)
-                if not _says(pieces, target.name):
+            if facts & OPAQUE:
+                references = {} if source is None else find_dialect(source).references
+                _report_references(pieces, references, request.conversation, target, report)
+                if source is not None and not _says(pieces, target.name):
                     self.facts &= ~SAID
             if target.names_model and not request.model:
                 report.lose("MODEL_UNKNOWN", None)
@@ -260,12 +262,30 @@ def _lowered(pieces: list[Piece], report: Report) -> list[Piece]:
     return lowered
 
 
-def _report_references(pieces: list[Piece], references: Mapping[str, str], report: Report) -> None:
-    """Report blocks that refer to messages which only their provider keeps."""
-    for piece in pieces if references else ():
+def _report_references(
+    pieces: list[Piece],
+    references: Mapping[str, str],
+    conversation: Conversation,
+    target: Dialect,
+    report: Report,
+) -> None:
+    """Report blocks that refer to messages which only their provider keeps, or hold them under a seal."""
+    for piece in pieces:
         held = piece.canister.held
-        if type(held) is OpaqueContentClass and held.tag in references:
+        if type(held) is not OpaqueContentClass or held.dialect == target.name:
+            continue
+        if held.tag in references:
             report.lose(references[held.tag], piece.place)
+        elif held.tag == COMPACTION and not _has_answers(conversation[: piece.place]):
+            report.lose("HISTORY_MISSING", piece.place, SEALED_PAST)
+
+
+def _has_answers(canisters: Sequence[AnyCanister]) -> bool:
+    """Whether the model said or called something, so that what a compaction stands for is there as well."""
+    return any(
+        SIDES[type(canister)] is MODEL and not isinstance(canister.held, OpaqueContentClass)
+        for canister in canisters
+    )
 
 
 def _says(pieces: list[Piece], name: str) -> bool:

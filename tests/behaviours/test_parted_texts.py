@@ -188,6 +188,54 @@ def test_a_compaction_without_a_summary_is_left_out():
     assert "OPAQUE_DROPPED" in {loss.code for loss in rendered.losses}
 
 
+SEALED = {"type": "compaction", "encrypted_content": "x"}
+QUESTION: Object = {"role": "user", "content": "And the second?"}
+ANSWER: Object = {"role": "assistant", "content": "The first."}
+REQUESTS = [
+    (RESPONSES, {"model": "m", "input": [SEALED, QUESTION]}, "input[0]"),
+    (RESPONSES, {"model": "m", "input": [QUESTION, SEALED, QUESTION]}, "input[1]"),
+    (
+        CLAUDE,
+        {
+            "model": "m",
+            "max_tokens": 9,
+            "messages": [
+                QUESTION,
+                {"role": "assistant", "content": [{**SEALED, "content": None}]},
+                QUESTION,
+            ],
+        },
+        "messages[1].content[0]",
+    ),
+]
+
+
+@pytest.mark.parametrize("source, body, place", REQUESTS)
+def test_a_sealed_compaction_without_its_past_blocks(source: str, body: Object, place: str):
+    for target in {CHAT, CLAUDE, GEMINI, RESPONSES} - {source}:
+        with pytest.raises(cannery.LossError) as refused:
+            cannery.translate(body, source=source, target=target)
+        assert [(loss.code, loss.path) for loss in refused.value.losses] == [
+            ("HISTORY_MISSING", place)
+        ]
+    assert json.loads(cannery.translate(body, source=source, target=source).body) == body
+
+
+def test_a_sealed_compaction_behind_what_it_stands_for_is_left_out():
+    body = {"model": "m", "input": [QUESTION, ANSWER, SEALED, QUESTION]}
+    rendered = cannery.translate(body, source=RESPONSES, target=CHAT)
+    assert json.loads(rendered.body)["messages"] == [QUESTION, ANSWER, QUESTION]
+    assert [loss.code for loss in rendered.losses] == ["OPAQUE_DROPPED"]
+
+
+def test_a_stored_compaction_blocks_for_others_and_goes_to_its_own_dialect():
+    request = cannery.normalize_request(REQUESTS[0][1], RESPONSES).replace(source=None)
+    with pytest.raises(cannery.LossError):
+        cannery.nativize_request(request, CHAT)
+    body = json.loads(cannery.nativize_request(request, RESPONSES).body)
+    assert SEALED in body["input"]
+
+
 def test_a_streamed_compaction_is_text_for_others():
     events: list[Object] = [
         {"type": "message_start", "message": {**claude_answer(), "stop_reason": None}},

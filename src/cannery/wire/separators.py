@@ -28,9 +28,11 @@ from cannery.wire.turns import changed
 HOSTED_TEXT = "hosted_text"
 # A block of which nothing is to be said, but that it stood between two texts.
 SILENCE = new_opaque("", HOSTED_TEXT, "{}")
+# The tag of a block that stands for the messages before it.
+COMPACTION = "compaction"
 # Where blocks keep words that stand for them, by their tag, and what is told of saying these.
 _SUMMARIES = {
-    "compaction": ("content", "SUMMARY_TO_TEXT"),
+    COMPACTION: ("content", "SUMMARY_TO_TEXT"),
     HOSTED_TEXT: ("content", "HOSTED_TO_TEXT"),
 }
 _SEALED = "encrypted_content"
