@@ -147,8 +147,21 @@ DOCUMENT = {"document": {"name": "n", "format": "txt", "source": {"text": "t"}}}
 RESULT = {"toolUseId": "c", "content": [{"json": {"a": 1}}, FOUND]}
 ASKED = {"role": "user", "content": [{"text": "q"}]}
 SPEC = {"name": "f", "strict": True, "inputSchema": {"json": {"type": "object"}}}
-STRICT_TOOLS = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
+STRICT_TOOLS = [
+    {
+        "type": "function",
+        "function": {"name": "f", "strict": True, "parameters": {"type": "object"}},
+    }
+]
 LONELY: list[Any] = [
+    (
+        "a strict tool of a record",
+        "openai_finetuning",
+        {
+            "messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}],
+            "tools": STRICT_TOOLS,
+        },
+    ),
     (
         "a search result within a result",
         "bedrock_converse",

@@ -11,7 +11,7 @@ from typing import Any
 
 from cannery.errors import DialectError
 from cannery.families.chat.reading import ChatReader
-from cannery.families.chat.tools import take_tools, write_tools
+from cannery.families.chat.tools import TOOL_PATHS, take_tools, write_tools
 from cannery.families.chat.writing import ChatWriter
 from cannery.messages.absence import absent
 from cannery.messages.conversation import Conversation
@@ -78,6 +78,7 @@ DIALECT = data_set(
     read_request,
     write_request,
     modelled=frozenset({"tools", "functions", "parallel_tool_calls"}),
+    tool_paths=TOOL_PATHS,
     short_names=("finetuning",),
     signs=(Sign("request", Evidence.DETAIL, "its messages have a weight", message_has("weight")),),
 )
