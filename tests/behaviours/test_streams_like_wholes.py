@@ -789,3 +789,15 @@ def test_other_choices_are_folded_like_those_of_the_whole_answer():
     for target in (CLAUDE, GEMINI, RESPONSES):
         losses = {loss.code for loss in cannery.nativize_response(folded, target).losses}
         assert "CHOICE_DROPPED" in losses
+
+
+@pytest.mark.parametrize("named", [{"created": "5"}, {"created": 0}, {"id": ""}, {"model": None}])
+def test_what_an_answer_is_called_is_folded_as_it_came(named: Object):
+    body = {**chat_whole(content="a"), **named}
+    chunk = {**body, "object": "chat.completion.chunk"}
+    said = [{"index": 0, "delta": {"role": "assistant", "content": "a"}, "finish_reason": None}]
+    ended = [{"index": 0, "delta": {}, "finish_reason": "stop"}]
+    chunks = [json.dumps({**chunk, "choices": choices}) for choices in (said, ended)]
+    data = "".join(f"data: {line}\n\n" for line in [*chunks, "[DONE]"])
+    folded = fold(cannery.normalize_stream([data.encode()], CHAT))
+    assert json.loads(cannery.nativize_response(folded, CHAT).body) == body

@@ -21,6 +21,7 @@ from cannery.wire.residues import nested, set_again, take_usual
 
 # What events say of an answer, of a choice and of its delta.
 HEAD = frozenset({"id", "object", "created", "model", "choices", "usage", "obfuscation"})
+_NAMED = {"id": str, "created": int, "model": str}
 CHOICE = frozenset({"index", "delta", "finish_reason"})
 REASONING = ("reasoning_content", "reasoning")
 DELTA = frozenset(
@@ -108,8 +109,14 @@ class Around:
         patch = nested(choice, {"message": nested(message, inner)}, dropped)
         others = [_whole_choice(self._others[index]) for index in sorted(self._others)]
         patches = {"choices": listed_choices(patch, others), "usage": self.usage_patch}
-        missing = [key for key in ("id", "created", "model") if not head.get(key)]
-        found = nested(self.answer, patches, missing)
+        missing = [key for key in _NAMED if key not in head]
+        # What the start could not tell as it came.
+        odd = {
+            key: head[key]
+            for key, kind in _NAMED.items()
+            if key in head and type(head[key]) is not kind
+        }
+        found = nested({**odd, **self.answer}, patches, missing)
         return None if found is None else Residue(self._shape.name, None, write_json(found))
 
 
