@@ -1,11 +1,12 @@
 """A SQLite file that somebody else has written: what it says of sizes and types is not believed."""
 
 import contextlib
+import os
 import sqlite3
 
 import pytest
 
-from cannery.errors import CanneryError
+from cannery.errors import CanneryError, StoreUnavailableError
 from cannery.messages import assistant, user
 from cannery.storage import open_store
 
@@ -61,3 +62,11 @@ def test_a_store_without_its_identity_is_damaged(file):
     change(file, "DELETE FROM facts")
     with open_store(f"sqlite:{file}") as store, pytest.raises(CanneryError, match="identity"):
         store.get("one").append(user("more"))
+
+
+def test_a_backup_that_cannot_be_written_is_an_error_of_ours(file, monkeypatch):
+    with open_store(f"sqlite:{file}") as store:
+        monkeypatch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError(24, "no more")))
+        with pytest.raises(StoreUnavailableError, match="no more"):
+            store.backup(file.with_name("backup.db"))
+    assert [one.name for one in file.parent.glob("backup*")] == []

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from cannery.backends.directory import changes
+from cannery.backends.directory import changes, registry
 from cannery.messages import assistant, user
 from cannery.storage import open_store
 
@@ -280,3 +280,10 @@ def test_a_registry_that_was_made_up_harms_nothing(path, line):
         store.get("one").append(user("second"), key="k")
         assert len(store.get("one")) == 2
         assert [damage.line for damage in store.verify().damages] == [1]
+
+
+def test_content_is_staged_by_a_clock_before_1970(path, monkeypatch):
+    monkeypatch.setattr(registry.time, "time", lambda: -86_400.0)
+    with open_store(path) as store:
+        store.stage([b"staged"])
+        assert store.verify().is_sound

@@ -118,7 +118,8 @@ class Registry:
 
     def note_staged(self, key: bytes, draft: Draft) -> tuple[str, int]:
         """Note that content was stored before the change that refers to it."""
-        return self._write([f"stage {key.hex()} {int(time.time())}"], draft)
+        # A clock may stand before 1970.
+        return self._write([f"stage {key.hex()} {max(int(time.time()), 0)}"], draft)
 
     def staged(self, grace: float) -> tuple[list[bytes], list[bytes]]:
         """The content stored less than so many seconds ago, and that stored earlier; the write lock is held.

@@ -317,7 +317,7 @@ def note_freed(connection: sqlite3.Connection) -> None:
 
 @contextlib.contextmanager
 def translated(path: str) -> Iterator[None]:
-    """Errors of SQLite as ours."""
+    """Errors of SQLite and of the operating system as ours."""
     try:
         yield
     except CanneryError:
@@ -330,16 +330,15 @@ def translated(path: str) -> Iterator[None]:
         raise StoreUnavailableError(f"{path}: {error}") from error
     except sqlite3.DatabaseError as error:
         raise DamageError(path, str(error)) from error
+    except OSError as error:
+        raise StoreUnavailableError(f"{path}: {error.strerror}") from error
 
 
 def _check_file(path: str, *, may_make: bool) -> None:
     """Refuse a file that is something else, before anything is written to it."""
     if path == _MEMORY:
         return
-    try:
-        head = _head_of(Path(path), may_make=may_make)
-    except OSError as error:
-        raise StoreUnavailableError(f"{path}: {error.strerror}") from error
+    head = _head_of(Path(path), may_make=may_make)
     if head and not head.startswith(b"SQLite format 3\0"):
         raise StorageError(f"{path} is not a Cannery store. First bytes: {head!r}")
 
