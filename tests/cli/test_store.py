@@ -234,6 +234,15 @@ def test_a_backup_is_made_and_restored(run, store, names, tmp_path):
     assert run("restore", tmp_path / "backup", "--store", tmp_path / "restored").code != 0
 
 
+def test_a_file_that_is_no_backup_is_named(run, tmp_path):
+    (tmp_path / "file").write_text("x")
+    ran = run("restore", tmp_path / "file", "--store", tmp_path / "new")
+
+    assert ran.code == 1
+    assert "file is not a Cannery store" in ran.err
+    assert not (tmp_path / "new").exists()
+
+
 def test_a_damaged_backup_is_named(run, store, names, tmp_path):
     run("backup", tmp_path / "backup", "--store", store)
     log = tmp_path / "backup" / "conversations" / names["bread"] / "messages.jsonl"

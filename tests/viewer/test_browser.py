@@ -75,7 +75,7 @@ def test_filters_are_in_the_address(filled: Filled, page: Any):
     assert {"q=lisbon", "model=gpt-5", "client=nobody"} <= set(
         page.url.partition("?")[2].split("&")
     )
-    assert page.get_by_text("Nothing was said with").is_visible()
+    assert page.get_by_text("No message contains").is_visible()
     with led_on(page):
         page.get_by_role("link", name="Reset").click()
     assert page.url.endswith("/ui?q=lisbon")

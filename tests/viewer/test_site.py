@@ -88,7 +88,7 @@ def test_search_leads_to_the_message_and_marks_the_words(shown, chat):
     assert "<mark>Sardines</mark>" in page
     assert f"/ui/c/{chat.identifier}?at=4#m4" in page
     assert shown.json(".json", q="sardines")["hits"][0]["position"] == 4
-    assert "Nothing was said with" in shown.text("", q="submarine")
+    assert "No message contains" in shown.text("", q="submarine")
 
 
 def test_dates_filter_and_wrong_ones_are_explained(shown, chat):

@@ -74,7 +74,7 @@ def _tell_unknown(found: list[ImportSummary]) -> None:
         f"{counted(kinds.total(), 'record or piece', 'records or pieces')} of no known kind: {told}{more}"
     )
     if any(summary.added for summary in found):
-        print("kept beside the messages they stand before; see `cannery show --unknown ID`")
+        print("stored with the messages that follow them; see `cannery show --unknown ID`")
 
 
 def discover(options: argparse.Namespace) -> int:

@@ -13,7 +13,7 @@ from cannery.storage import Instructions, StoredConversation
 
 _REASONS = {
     "named": "the caller named the conversation",
-    "session": "the session of the program, and what was said in it",
+    "session": "the session of the program, and the messages in it",
     "history": "what the model said, in the history that was sent",
     "end": "the end of this conversation, in a history that began otherwise",
     "question": "the same question, under the same instructions",

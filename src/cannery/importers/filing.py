@@ -250,7 +250,7 @@ class _Filing:
     def _tell_left_out(self) -> None:
         for unknown in self._unknown:
             told = f"{unknown.place}: a record of the kind {unknown.kind!r}, left out"
-            self._source.problems.append(f"{told}: there is no message that it stands beside")
+            self._source.problems.append(f"{told}: the source has no message to store it with")
         self._unknown = []
 
     # --- conversations ---------------------------------------------------------------------------

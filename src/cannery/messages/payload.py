@@ -256,7 +256,7 @@ def _check_payload_id(
             check_match(where, known, payload_bytes(data))
     elif isinstance(data, Location):
         if content_id is not absent:
-            raise MessageError(where, "nobody can check it: the bytes lie elsewhere")
+            raise MessageError(where, "cannot be checked for content with a location")
     else:
         own = check_content_id(f"{name}.data.content_id", data.content_id)
         if known is not None and known != own:

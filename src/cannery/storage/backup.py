@@ -30,10 +30,11 @@ def restore(
     if kind == "directory" and Path(place).is_file():
         kind, source = "sqlite", f"sqlite:{place}"
     wanted, path = locate(target)
-    if wanted != kind:
-        raise ConfigurationError(os.fsdecode(target), f"the backup is a store of the kind {kind!r}")
     backend = open_backend(source, describe, read_only=True, encryption_key=encryption_key)
     try:
+        if wanted != kind:
+            problem = f"the backup is a store of the kind {kind!r}"
+            raise ConfigurationError(os.fsdecode(target), problem)
         backend.backup(path, progress)
     finally:
         backend.close()

@@ -395,8 +395,13 @@ class medium:  # noqa: N801 - used as a statement: with medium("content")
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, (OSError, MemoryError, OverflowError)):
-            problem = str(error) or "not enough memory"
-            raise StoreUnavailableError(f"{self._what}: {problem}") from error
+            raise StoreUnavailableError(f"{self._what}: {self._reason(error)}") from error
+
+    def _reason(self, error: BaseException) -> str:
+        if not isinstance(error, OSError) or not error.strerror:
+            return str(error) or "not enough memory"
+        is_same = error.filename in (None, self._what)
+        return error.strerror if is_same else f"{error.strerror}: {error.filename!r}"
 
 
 def write_whole(files: Files, path: str, data: bytes, *, durable: bool) -> None:

@@ -51,7 +51,7 @@ def orphans(events: Events) -> Find:
     def find(judged: Judged) -> Iterator[Broken]:
         for event, is_known in _results(events(judged)):
             if not is_known:
-                yield event.path, f"no call {shown(event.key)} stands before its result"
+                yield event.path, f"no call {shown(event.key)} precedes its result"
 
     return find
 

@@ -406,7 +406,7 @@ def _mark_order(judged: Judged) -> Iterator[Broken]:
         if ttl == "1h" and has_short:
             yield (
                 (*path, "cache_control", "ttl"),
-                "a mark of one hour stands behind one of 5 minutes",
+                "a cache mark of one hour follows one of 5 minutes",
             )
         has_short = has_short or ttl == "5m"
 

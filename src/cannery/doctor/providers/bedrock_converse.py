@@ -138,7 +138,7 @@ def _system(judged: Judged) -> Iterator[Broken]:
             or roles[index - 1] == "assistant"
             or roles[index + 1 : index + 2] == ["user"]
         ):
-            yield path, "a system message stands behind one of the user and before one of the model"
+            yield path, "a system message follows a user message and precedes an assistant message"
 
 
 def _places(judged: Judged) -> Iterator[Broken]:

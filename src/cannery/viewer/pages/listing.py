@@ -346,7 +346,7 @@ def _nothing(asked: Asked, chosen: Mapping[str, str]) -> Node:
 def _hits(hits: Sequence[Hit], words: str, asked: Asked) -> Node:
     if not hits:
         return empty(
-            f"Nothing was said with “{one_line(words, 60)}”",
+            f"No message contains “{one_line(words, 60)}”",
             p[
                 "All words must occur in one message. ",
                 code["word*"],
