@@ -264,7 +264,7 @@ REFUSED = {
     "id of a location": (
         lambda: ImageContentClass(location="https://example.com", content_id=OTHER_ID),
         "ImageContent.content_id",
-        "lie elsewhere",
+        "cannot be checked",
     ),
     "empty location": (
         lambda: ImageContentClass(location=""),

@@ -83,6 +83,10 @@ def test_list_shows_filters_pages_and_counts(shown, chat):
     assert only[0]["messages"] == 5
 
 
+def test_a_tag_is_shown_once_in_a_row(shown, chat):
+    assert shown.text("").count('class="tag"') == 1
+
+
 def test_search_leads_to_the_message_and_marks_the_words(shown, chat):
     page = shown.text("", q="sardines")
     assert "<mark>Sardines</mark>" in page

@@ -111,6 +111,7 @@ def _described(words: str, dialect: str, path: str, *, has_body: bool) -> dict[s
 
 _STYLE = """body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}
 table{border-collapse:collapse;width:100%}td,th{text-align:left;padding:.3rem .6rem;border-bottom:1px solid #8884}
+td{overflow-wrap:anywhere}
 code{font-size:.9em}@media(prefers-color-scheme:dark){body{background:#111;color:#ddd}a{color:#8cf}}"""
 
 
@@ -135,7 +136,7 @@ def docs_page(router: Router) -> bytes:
     page = (
         '<!doctype html><html lang="en"><meta charset="utf-8"><title>Cannery gateway</title>'
         f"<style>{_STYLE}</style><h1>Cannery gateway</h1>"
-        '<p>Any client, any provider, every exchange kept. <a href="/openapi.json">OpenAPI</a></p>'
+        '<p>Any client, any provider, every exchange recorded. <a href="/openapi.json">OpenAPI</a></p>'
         f"<h2>Endpoints</h2><table>{head}{body}</table>"
         f"<h2>Headers</h2><table>{headers}</table></html>"
     )

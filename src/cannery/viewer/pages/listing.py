@@ -258,7 +258,7 @@ def _filters(asked: Asked, chosen: Mapping[str, str], words: str) -> Element:
         field("model", "Model"),
         field("client", "Client"),
         field("tag", "Tag"),
-        label[span["Said by"], select(name="role")[roles]],
+        label[span["Role"], select(name="role")[roles]],
         field("since", "From", "date"),
         field("until", "To", "date"),
         field("scope", "Key") if asked.sees_all else None,
@@ -292,10 +292,6 @@ def _row(row: Row, asked: Asked) -> Element:
         div(".row-title")[
             a(href=conversation_address(summary.identifier))[title],
             span(".badge.live")["running"] if row.is_running else None,
-            (
-                a(".tag", href=list_address({"tag": tag}))[one_line(tag, 24)]
-                for tag in summary.tags[:6]
-            ),
         ],
         time(".when", datetime=summary.updated.isoformat())[
             summary.updated.strftime("%Y-%m-%d %H:%M")
@@ -350,7 +346,7 @@ def _hits(hits: Sequence[Hit], words: str, asked: Asked) -> Node:
             p[
                 "All words must occur in one message. ",
                 code["word*"],
-                " finds words that begin so, ",
+                " matches a prefix, ",
                 code['"two words"'],
                 " a phrase.",
             ],

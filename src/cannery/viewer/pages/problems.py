@@ -12,13 +12,13 @@ from cannery.viewer.pages.layout import document
 from cannery.viewer.visible import one_line
 
 _TITLES = {
-    400: "That is not a question for this page",
+    400: "Bad request",
     401: "A key is needed",
     403: "Not allowed",
-    404: "Nothing is here",
-    405: "That cannot be done here",
-    500: "Something broke",
-    503: "The store cannot be reached",
+    404: "Not found",
+    405: "Method not allowed",
+    500: "Internal error",
+    503: "The store is unavailable",
 }
 
 
