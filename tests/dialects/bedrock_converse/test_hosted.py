@@ -225,3 +225,11 @@ def test_clients_are_shown_uses_of_other_providers():
     (use,) = cannery.hosted_uses(cannery.normalize_response(rendered.body, NAME))
     assert use.call == Search(("q",))
     assert use.result == Sources((Source("https://a.example", "A", None, "a day"),))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_citation_without_any_words_is_shown_or_named(target: str):
+    body = answer(*CONTENT[:2], {"citationsContent": {"citations": [PAGE]}}, {"text": "x"})
+    rendered = cannery.translate(body, source=NAME, target=target, kind="response", policy="allow")
+    named = [loss.path for loss in rendered.losses if loss.code == "CITATION_DROPPED"]
+    assert named == ([] if b"a.example" in rendered.body else ["output.message.content[2]"])

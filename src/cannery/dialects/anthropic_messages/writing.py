@@ -271,6 +271,9 @@ class MessageWriter(TurnWriter):
     def _text(self, content: TextualContentClass, place: Place) -> list[Any]:
         blocks = self.said(content.text, place)
         if not blocks:
+            # Nothing is written of blank text, nor of what it cites.
+            if content.citations:
+                self.report.lose("CITATION_DROPPED", place)
             return blocks
         citations: list[Any] = []
         for citation in content.citations:
