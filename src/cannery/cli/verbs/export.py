@@ -6,12 +6,7 @@ import argparse
 from pathlib import Path
 
 from cannery.cli.complaints import DONE, Misuse, choose
-from cannery.cli.export_output import (
-    choose_conversations,
-    make_redactor,
-    tell_redacted,
-    write_files,
-)
+from cannery.cli.exporting import choose_conversations, make_redactor, tell_redacted, write_files
 from cannery.cli.exports import written
 from cannery.cli.files import note, writing
 from cannery.cli.parser import Parser
