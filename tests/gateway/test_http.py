@@ -358,6 +358,7 @@ def test_a_name_that_is_not_the_gateways_is_refused_on_every_path(
         "localhost.evil",
         "127.0.0.1:1x",
         "[::1]x",
+        "[::1",
     ):
         status, _, said = ask(gateway, path, headers={"host": host})
         assert (status, said["error"]["code"]) == (403, "host_not_allowed")

@@ -55,11 +55,11 @@ class Hosts:
 
 
 def _name(host: str) -> str:
-    """The name in a ``Host`` header: without the port, a final dot and brackets."""
+    """The name in a ``Host`` header, without the port, a final dot and brackets; "" where the brackets are wrong."""
     host = host.strip().lower()
     if host.startswith("["):
-        address, _, rest = host[1:].partition("]")
-        return address if _PORT.fullmatch(rest) else host
+        address, bracket, rest = host[1:].partition("]")
+        return address if bracket and _PORT.fullmatch(rest) else ""
     name, colon, port = host.partition(":")
     return name.rstrip(".") if _PORT.fullmatch(colon + port) else host
 

@@ -7,10 +7,12 @@ an upstream, a log or a record leaves those out.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import hmac
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -27,6 +29,7 @@ from cannery.gateway.upstreams import Credential
 _NAMED_LINE = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9_.-]*):\s+(?P<key>\S+)")
 _DIGITS = 12
 _MOST_QUOTED = 5
+_URL_ALPHABET = str.maketrans("+/", "-_")
 # Parameters of a query that mean something to a provider; any other stays here.
 _FORWARDED_PARAMETER = re.compile(r"beta=[A-Za-z0-9_.,-]{1,64}")
 
@@ -158,9 +161,9 @@ def own_credential(call: Call) -> Credential | None:
 
 
 def holds_secret(call: Call, text: str) -> bool:
-    """Whether a text has a key in it that opened the gateway, as it is or quoted as URLs quote."""
+    """Whether a text has a key in it that opened the gateway: as it is, quoted as in URLs, or in base64."""
     for _ in range(_MOST_QUOTED if call.secrets else 0):
-        if any(secret in text for secret in call.secrets):
+        if any(spelled in text for secret in call.secrets for spelled in _spellings(secret)):
             return True
         plain = unquote(text)
         if plain == text:
@@ -168,6 +171,20 @@ def holds_secret(call: Call, text: str) -> bool:
         text = plain
     # What is quoted again and again is not looked into any further.
     return bool(call.secrets)
+
+
+@lru_cache(maxsize=256)
+def _spellings(secret: str) -> tuple[str, ...]:
+    """A key as it is, and what base64 makes of it wherever it stands in the encoded text, in both alphabets."""
+    data = secret.encode()
+    spelled = {secret: None}
+    for offset in range(3):
+        encoded = base64.b64encode(bytes(offset) + data).decode()
+        # The characters that depend on nothing but the key.
+        own = encoded[-(-offset * 8 // 6) : (offset + len(data)) * 8 // 6]
+        if len(own) >= len(secret):
+            spelled |= {own: None, own.translate(_URL_ALPHABET): None}
+    return (*spelled,)
 
 
 def public_header(call: Call) -> Callable[[str], str | None]:
