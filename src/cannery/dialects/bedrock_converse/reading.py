@@ -393,7 +393,8 @@ class ConverseReader(BlockReader):
         if "content" in value and (len(pieces) != 1 or not text):
             words.append(LENGTHS + ",".join(str(len(each["text"])) for each in pieces))
         patch = nested(left, {}, [] if "citations" in value else ["citations"])
-        return new_text(text, PLAIN, tuple(map(read_citation, listed))), patch, words
+        held = new_text(text, PLAIN, tuple(map(read_citation, listed))) if listed else text
+        return held, patch, words
 
     def _guarded(self, value: Any, _kind: str, path: Path) -> Held | None:
         """A guarded block is what it guards; that it is guarded only this dialect says."""
