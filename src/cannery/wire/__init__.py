@@ -1,1 +1,1 @@
-"""What dialects share: the contract, typed reads with paths, residue, media, server-sent events, losses."""
+"""The code that all dialects share: contract, typed reads with paths, residue, media, stream framing, losses."""

@@ -1,6 +1,6 @@
-"""Replies with the names and call ids of the request, and with free text that was wrapped in an argument.
+"""Maps names, call ids and wrapped free text of a reply back to what the request used.
 
-Another dialect gets a custom tool as a function with one argument, which holds the free text.
+When a request is translated, a custom tool becomes a function with one argument that holds its free text.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from cannery.wire.turns import changed
 
 
 def free_text(arguments: str) -> str:
-    """The free text of wrapped arguments; arguments of any other shape are the text themselves."""
+    """The free text inside wrapped arguments; arguments of any other shape are returned unchanged."""
     try:
         value = decode_json(arguments)
     except ValueError:
@@ -33,14 +33,14 @@ def free_text(arguments: str) -> str:
 
 
 def _own_block(call: OwnCall, identifier: str, arguments: str) -> Any:
-    """The block of a call whose shape the dialect of the request has."""
+    """The block for a call, in the shape of the request's dialect."""
     make: Any = call.make
     tag, block = make(identifier, arguments)
     return new_opaque(call.dialect, tag, write_json(block))
 
 
 def unaliased_canister(canister: AnyCanister, aliases: Aliases) -> AnyCanister:
-    """A canister of a reply as the request would have said it."""
+    """A canister of a reply with the names, ids and shapes that the request used."""
     if not isinstance(canister, InvocationCanisterClass):
         return canister
     name = aliases.names.get(canister.name, canister.name)
@@ -64,24 +64,24 @@ def unaliased_canister(canister: AnyCanister, aliases: Aliases) -> AnyCanister:
 
 
 class Unaliaser:
-    """Gives the events of a reply as the request would have said them; wrapped text waits until it is whole."""
+    """Maps stream events back to the names and shapes of the request; buffers wrapped text until it is complete."""
 
     def __init__(self, aliases: Aliases) -> None:
         self._aliases = aliases
         self._wrapped: dict[int, list[str]] = {}
-        # Calls that are said in a shape of their own, once their arguments are whole.
+        # Calls whose block has its own shape; they are emitted when their arguments are complete.
         self._grouped: set[int] = set()
         self._behind: list[Event] = []
         self._owned: dict[int, tuple[PartStart, OwnCall, list[str]]] = {}
 
     def events(self, event: Event) -> Iterator[Event]:
-        """What an event becomes; what comes behind a call that is not whole yet waits for it."""
+        """The events to emit for one event; events behind an incomplete call wait for it."""
         if self._owned and not (
             type(event) in (Delta, PartEnd) and event.index in self._owned  # type: ignore[union-attr]
         ):
             self._behind.append(event)
             if type(event) in (Finish, Failure):
-                # Calls that never ended are said as far as they came.
+                # Calls that never ended are emitted with what has arrived.
                 for index in [*self._owned]:
                     yield from self._own(*self._owned.pop(index))
                 yield from self._caught_up()
@@ -108,7 +108,7 @@ class Unaliaser:
             case PartEnd() if event.index in self._owned:
                 yield from self._own(*self._owned.pop(event.index))
             case PartEnd() if event.index in self._grouped:
-                # What the upstream says of the call is no residue of the request's dialect.
+                # The upstream's residue of the call does not belong to the request's dialect.
                 yield PartEnd(event.index)
             case Delta() if event.index in self._wrapped:
                 self._wrapped[event.index].append(event.text)
@@ -121,7 +121,7 @@ class Unaliaser:
                 yield event
 
     def _own(self, event: PartStart, call: OwnCall, words: list[str]) -> Iterator[Event]:
-        """A call in the shape that the dialect of the request has for it."""
+        """A call in the shape that the request's dialect uses for it."""
         identifier = self._aliases.ids.get(event.identifier, event.identifier)
         block = _own_block(call, identifier, "".join(words))
         yield PartStart(event.index, "whole", content=block, joined=event.joined)
@@ -147,7 +147,7 @@ class Unaliaser:
 
 
 class _ReplyWriter:
-    """A stream writer that is given the events as the request would have said them, texts parted."""
+    """A stream writer that receives unaliased events, with texts separated."""
 
     def __init__(self, writer: StreamWriter, options: StreamOptions, dialect: str) -> None:
         self._writer = writer
@@ -175,7 +175,7 @@ class _ReplyWriter:
 def aliased(
     make: Callable[[StreamOptions], StreamWriter], dialect: str
 ) -> Callable[[StreamOptions], StreamWriter]:
-    """A maker of a dialect's stream writers that map back what its options say was rewritten."""
+    """A factory of stream writers that undo the rewriting recorded in their options."""
 
     def made(options: StreamOptions) -> StreamWriter:
         plain = msgspec.structs.replace(options, aliases=NO_ALIASES)

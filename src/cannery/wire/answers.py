@@ -1,7 +1,8 @@
-"""What answers share: the fields around what was said, the ids made for calls, the pieces to write, and errors.
+"""Response fields shared by dialects: envelope fields, generated call ids, pieces to write, and errors.
 
-``Answers`` reads and writes the fields around from one table: what a row takes is a fact of the response, what no row
-takes is residue. A dialect says what was said; answers that are built otherwise do the rest by themselves.
+``Answers`` reads and writes the fields around the content from one table. A field with a row becomes a fact of the
+response; a field without a row becomes residue. The dialect handles the content itself, and responses with another
+structure are handled by their own dialect.
 """
 
 from __future__ import annotations
@@ -30,15 +31,15 @@ from cannery.wire.residues import nested, own_residue, recall, take_usual
 from cannery.wire.separators import separated_texts
 from cannery.wire.turns import changed
 
-# What a call without a name is called: some clients and servers refuse an empty one.
+# The name for a call without one: some clients and servers refuse an empty name.
 NAMELESS = "unknown_function"
 
 
 class Fact(Struct, frozen=True):
-    """One field around an answer: a fact of the response, or, without a name, what is always said (``usual``).
+    """One field around the content: a fact of the response or, without a name, a constant (``usual``).
 
-    Values of a ``kind`` are taken as they are, others are read and written. ``usual`` is also said where the response
-    does not know the fact; absent for nothing.
+    Values of type ``kind`` are taken unchanged; others are read and written by functions. ``usual`` is also written
+    when the response does not have the fact; ``absent`` writes nothing.
     """
 
     key: str
@@ -49,19 +50,19 @@ class Fact(Struct, frozen=True):
     write: Callable[[Any], Any] | None = None
 
     def written(self, said: Any) -> Any:
-        """What stands in a body for a fact, or for one that is not known."""
+        """The value to write for a fact, or for an unknown one."""
         if said is absent:
             return self.usual
         return said if self.write is None else self.write(said)
 
 
 class Answers(Struct, frozen=True):
-    """The fields around what is said in the answers of a dialect.
+    """The fields around the content in responses of a dialect.
 
-    ``finish`` is the field of the reason, "" where it stands elsewhere; ``usage`` that of the token counts, "" where
-    they stand beside the others. ``reads_calls`` where a usual stop beside calls means that the model waits for
-    results. ``always_counts`` where an answer of another dialect without counts gets zeros. ``says`` is what
-    ``report_ending`` takes.
+    ``finish`` is the field with the finish reason, "" if the dialect keeps it elsewhere. ``usage`` is the field with
+    the token counts, "" if they are top-level fields. ``reads_calls`` is true if a usual stop beside calls means that
+    the model waits for results. ``always_counts`` writes zero counts when a response from another dialect has none.
+    ``says`` is passed to ``report_ending``.
     """
 
     dialect: str
@@ -85,9 +86,10 @@ class Answers(Struct, frozen=True):
         form: str | None = None,
         **found: Any,
     ) -> Response:
-        """The response of a body without what was said in it, of which ``inner`` are the patches.
+        """Read the response from a body without its content; ``inner`` are the patches of the content.
 
-        ``lacking`` are fields that writing adds and the body does not have, ``found`` facts that a dialect read itself.
+        ``lacking`` are fields that writing adds and the body does not have; ``found`` are facts that the dialect has
+        read.
         """
         lacking, inner = [*lacking], {**inner}
         for fact in self.facts:
@@ -118,7 +120,7 @@ class Answers(Struct, frozen=True):
         self, body: Object, canisters: list[AnyCanister], places: Places, lacking: list[str]
     ) -> Any:
         if self.finish not in body:
-            # What the answer does not say is told at what holds it.
+            # A missing fact is reported at the place of the object that should hold it.
             places.settings["finish"] = ()
         has_calls = self.reads_calls and endings(canisters)["has_calls"]
         finish = self.finishes.read(body.get(self.finish), has_calls=has_calls)
@@ -140,7 +142,7 @@ class Answers(Struct, frozen=True):
         return usage
 
     def write(self, response: Response, report: Report, said: Object, **shown: bool) -> Object:
-        """The body of a response in which something is ``said``; ``shown`` is what shows in the finish reason."""
+        """Write a response body around the content ``said``; ``shown`` are the endings shown in the finish reason."""
         is_same = response.source == self.dialect
         body: Object = {}
         for fact in self.facts:
@@ -169,7 +171,7 @@ class Answers(Struct, frozen=True):
 
 
 def endings(canisters: Iterable[AnyCanister]) -> dict[str, bool]:
-    """What an answer holds that shows in its finish reason."""
+    """The parts of a response that determine its finish reason."""
     return {
         "has_calls": any(isinstance(each, InvocationCanisterClass) for each in canisters),
         "is_refused": any(isinstance(each.held, RefusalContentClass) for each in canisters),
@@ -177,20 +179,20 @@ def endings(canisters: Iterable[AnyCanister]) -> dict[str, bool]:
 
 
 def call_stem(answer: Any) -> str:
-    """What the made ids of an answer's calls begin with, from its id: answers of one conversation differ in it."""
+    """The prefix of generated call ids, derived from the response id so that responses of one conversation differ."""
     if type(answer) is not str or not answer:
         return "call_"
     return f"call_{hashlib.sha256(answer.encode('utf-8', 'replace')).hexdigest()[:8]}_"
 
 
 class CallIds:
-    """The ids of an answer's calls, each once: clients pair results with calls by them."""
+    """The call ids of a response, made unique: clients pair results with calls by id."""
 
     def __init__(self) -> None:
         self._given: set[str] = set()
 
     def distinct(self, identifier: str) -> str:
-        """An id, or one like it where a call before has the same."""
+        """The id, or a similar one if an earlier call has it."""
         found, number = identifier, 1
         while found in self._given:
             number += 1
@@ -200,13 +202,13 @@ class CallIds:
 
 
 def refuse_error(dialect: str, body: dict[str, Any], key: str) -> None:
-    """Refuse a body that tells of an error where an answer has to have a field."""
+    """Refuse a body that reports an error and lacks a required response field."""
     if key not in body and type(body.get("error")) is dict:
         raise DialectError(dialect, "error", "tells of an error and gives no answer")
 
 
 def error_value(dialect: str, body: bytes) -> Any:
-    """The value of an error's body; None where it is no JSON."""
+    """The JSON value of an error body; None if it is not JSON."""
     try:
         return read_value(dialect, body)
     except DialectError:
@@ -214,17 +216,17 @@ def error_value(dialect: str, body: bytes) -> Any:
 
 
 def plain_error(status: int, body: bytes) -> WireError:
-    """The error of a body in which no known field tells of one."""
+    """The error for a body without a known error field."""
     return WireError(status, body[:500].decode("utf-8", "replace").strip() or f"HTTP {status}")
 
 
 def read_nested_error(
     dialect: str, status: int, body: bytes, read: Callable[[int, Object, Object], WireError]
 ) -> WireError:
-    """The error that a body tells of under ``error``: words, or an object, which is read with what it stands in."""
+    """Read the error under ``error``: a string, or an object that is read together with its parent."""
     value = error_value(dialect, body)
     if type(value) is list and value:
-        # Google's streams that fail at once.
+        # Google's streams that fail immediately.
         value = value[0]
     error = value.get("error") if type(value) is dict else None
     if type(error) is str:
@@ -235,7 +237,7 @@ def read_nested_error(
 def _told_apart(
     call: InvocationCanisterClass, ids: CallIds, place: Place, report: Report
 ) -> AnyCanister:
-    """A call of an answer with an id that no other call has, and with a name."""
+    """A call with a unique id within the response, and with a name."""
     name, identifier = call.name, call.identifier
     if not name and "function_names" not in report.off:
         name = NAMELESS
@@ -251,7 +253,7 @@ def _told_apart(
 
 
 def answer_pieces(response: Response, dialect: str, report: Report) -> list[Piece]:
-    """The pieces of an answer; for another dialect results of hosted tools are dropped, and calls are told apart."""
+    """The pieces of a response; for another dialect, hosted tool results are dropped and call ids made unique."""
     places = report.answer_places or range(len(response.canisters))
     pieces = [*map(Piece, response.canisters, places)]
     if response.source == dialect:

@@ -1,7 +1,7 @@
 """Arguments of calls, checked without being decoded.
 
-Where a wire takes only objects, text that spells none is wrapped in one, reversibly; an object passes through as the
-text it is, so that the spelling of its numbers survives.
+On a wire that accepts only objects, any other text is wrapped in an object, reversibly. An object passes through as
+text, so that its numbers keep their spelling.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ _check = msgspec.json.Decoder(Raw).decode
 
 
 def argument_text(value: Any) -> str:
-    """The text of a call's arguments, however they are spelled."""
+    """The text of a call's arguments, whatever form they have."""
     if value is None:
         return ""
     return value if type(value) is str else write_json(value)
 
 
 def object_text(text: str) -> Fragment | None:
-    """The JSON object that an argument text spells, for orjson to write; None if it spells none.
+    """The JSON object in an argument text, for orjson to write; None if the text is not an object.
 
-    The empty text spells the empty object.
+    The empty text stands for the empty object.
     """
     if text[:1] != "{":
         return None if text else Fragment("{}")
@@ -41,14 +41,14 @@ def object_text(text: str) -> Fragment | None:
 
 
 def object_input(text: str) -> Any:
-    """The object that any argument text spells, ready to be encoded; None if it spells none."""
+    """The object in an argument text, ready to be encoded; None if the text is not an object."""
     if not text or text.isspace():
         return {}
     if is_json_object(text):
         return Raw(text.encode())
     if "\\u" not in text:
         return None
-    # An escaped half of a surrogate pair is JSON by its grammar, and yet no decoder takes it.
+    # The JSON grammar allows an escaped half of a surrogate pair, but decoders refuse it.
     try:
         value = decode_json(text)
     except (ValueError, RecursionError):
@@ -57,12 +57,12 @@ def object_input(text: str) -> Any:
 
 
 def wrapped_input(text: str) -> dict[str, str]:
-    """The object that holds argument text which is no object itself."""
+    """An object that wraps argument text which is not an object itself."""
     return {RAW_ARGUMENTS: text}
 
 
 def input_text(value: Any) -> str:
-    """The argument text of an input: what was wrapped, or the JSON text of the value."""
+    """The argument text of an input: the text that was wrapped, or the JSON text of the value."""
     if type(value) is dict and len(value) == 1:
         raw = value.get(RAW_ARGUMENTS)
         if type(raw) is str and object_input(raw) is None:
@@ -71,7 +71,7 @@ def input_text(value: Any) -> str:
 
 
 def unwrapped_input(text: str) -> str:
-    """The argument text of an input that a body spells; what was wrapped is told as it was."""
+    """The argument text of an input in a body; wrapped text is returned as it was."""
     if RAW_ARGUMENTS not in text:
         return text
     found = input_text(decode_json(text))
@@ -79,7 +79,7 @@ def unwrapped_input(text: str) -> str:
 
 
 def call_input(text: str, *, is_freeform: bool) -> Any:
-    """The object that holds the arguments of any call, ready to be encoded."""
+    """The arguments of any call as an object, ready to be encoded."""
     if is_freeform:
         return {FREEFORM_INPUT: text}
     found = object_input(text)

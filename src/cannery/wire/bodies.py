@@ -24,22 +24,22 @@ from cannery.wire.places import Path, Places, path_text
 
 _decode = msgspec.json.Decoder().decode
 _split = msgspec.json.Decoder(dict[str, Raw]).decode
-_SURROGATES = "[\ud800-\udfff]"  # compiled when it is needed, which is rarely
+_SURROGATES = "[\ud800-\udfff]"  # Compiled on first use, which is rare.
 _MENDED = "\ufffd".encode()
 _MISSING: Any = object()
 
 Object = dict[str, Any]
-# The fields of a body, not decoded yet.
+# The undecoded fields of a body.
 Fields = dict[str, Raw]
 T = TypeVar("T", Request, Response)
 
 
 def encode(value: Any) -> bytes:
-    """The JSON text of plain values, ``Raw`` and structs among them."""
+    """The JSON text of plain values; ``Raw`` and structs are allowed."""
     try:
         return dumps(value, _unknown)
     except TypeError:
-        # Structs, numbers beyond 64 bits and what is nested deeper than orjson goes.
+        # orjson refuses structs, integers beyond 64 bits, and deep nesting.
         return _encode(value)
 
 
@@ -50,7 +50,7 @@ def _unknown(value: Any) -> Fragment:
 
 
 def _known(value: Any) -> Raw:
-    """What orjson knows and msgspec does not."""
+    """Convert a type that orjson supports and msgspec does not."""
     return Raw(dumps(value, _unknown))
 
 
@@ -58,7 +58,7 @@ _encode = msgspec.json.Encoder(enc_hook=_known).encode
 
 
 def to_bytes(dialect: str, body: Any) -> bytes:
-    """The bytes of a body given as bytes, text or plain JSON values."""
+    """The bytes of a body that is given as bytes, text or plain JSON values."""
     if isinstance(body, bytes):
         return body
     if isinstance(body, (bytearray, memoryview)):
@@ -78,7 +78,7 @@ def _encode_values(dialect: str, body: Any) -> bytes:
     except UnicodeEncodeError:
         import json
 
-        # Escaped lone surrogates are read as such.
+        # Escaped lone surrogates are decoded to the same characters.
         return json.dumps(plain).encode()
     except DialectError:
         raise
@@ -87,12 +87,12 @@ def _encode_values(dialect: str, body: Any) -> bytes:
 
 
 def is_named(value: Any) -> TypeGuard[str]:
-    """Whether this is text that may name something, a URL or a file: not blank."""
+    """Whether a value is non-blank text, and so may be a name, a URL or a file."""
     return type(value) is str and value != "" and not value.isspace()
 
 
 def check_values(dialect: str, value: Any, path: str) -> None:
-    """Refuse what JSON does not have, of which encoders make something else: null, base64, text."""
+    """Refuse values that are not JSON but that encoders would convert: to null, base64 or text."""
     if type(value) is dict:
         for key, item in value.items():
             place = f"{path}.{key}".removeprefix("$.")
@@ -120,7 +120,7 @@ def read_value(dialect: str, body: bytes) -> Any:
 
 
 def decode(field: Raw) -> Any:
-    """The plain value of a field; a number that is too large to be held is the ``Raw`` text that spells it."""
+    """The plain value of a field; a number that is too large to hold stays the ``Raw`` text of the number."""
     try:
         return _decode(field)
     except msgspec.MsgspecError as error:
@@ -130,26 +130,26 @@ def decode(field: Raw) -> Any:
 
 
 def decoded(fields: Object) -> Object:
-    """Fields with the values of those that were not decoded yet."""
+    """The fields with all values decoded."""
     return {key: decode(field) if type(field) is Raw else field for key, field in fields.items()}
 
 
 def spelled_text(field: Raw) -> str:
-    """The JSON text of a field as the body spells it; an error where an escape means nothing, as for any other text."""
+    """The JSON text of a field as the body has it; an invalid escape is an error, as in any text."""
     found = str(field, "utf-8")
-    # One character is found much faster than two.
+    # Searching for one character is much faster than for two.
     if "\\" in found and "\\u" in found:
         _decode(field)
     return found
 
 
 def opened(value: Any) -> Any:
-    """A value whose fields may not be decoded yet."""
+    """A value whose fields may still be undecoded."""
     return decoded(value) if type(value) is dict else value
 
 
 def spelled_object(fields: Object) -> str:
-    """The JSON text of an object whose fields are not decoded yet; an error as for ``spelled_text``."""
+    """The JSON text of an object with undecoded fields; errors as in ``spelled_text``."""
     found = _encode(fields).decode()
     if "\\" in found and "\\u" in found:
         _decode(found)
@@ -167,7 +167,7 @@ def long_text(field: Any) -> Any:
 
 
 def mend(dialect: str, body: bytes) -> tuple[Object, str | None]:
-    """The object of a body with broken Unicode as U+FFFD, and the strings that were broken (``Residue.escapes``)."""
+    """The object in a body with broken Unicode as U+FFFD, and the strings that were broken (``Residue.escapes``)."""
     value = _read_tolerantly(dialect, body)
     if type(value) is not dict:
         raise DialectError(dialect, "$", f"expected a JSON object, got {kind_of(value)}")
@@ -189,7 +189,7 @@ def read_object(dialect: str, body: bytes) -> Object:
 
 
 def _is_text(body: bytes) -> bool:
-    """Whether bytes are UTF-8, or would be but for halves of surrogate pairs."""
+    """Whether bytes are UTF-8, apart from encoded halves of surrogate pairs."""
     try:
         body.decode("utf-8", "surrogatepass")
     except UnicodeDecodeError:
@@ -198,7 +198,7 @@ def _is_text(body: bytes) -> bool:
 
 
 def _read_tolerantly(dialect: str, body: bytes) -> Any:
-    """Read what only broken Unicode or a vast number makes unreadable; anything else is an error with its place."""
+    """Read a body with broken Unicode or too large numbers; any other fault is an error with its position."""
     import json
 
     text = body.decode("utf-8-sig", "surrogatepass" if _is_text(body) else "replace")
@@ -216,7 +216,7 @@ def _read_tolerantly(dialect: str, body: bytes) -> Any:
 
 
 def _scrub(value: Any, path: list[str | int], broken: list[tuple[list[str | int], str]]) -> Any:
-    """A value without lone surrogates; the strings that had one are noted with their paths."""
+    """A value without lone surrogates; the path of each string that had one is recorded."""
     if type(value) is str:
         whole = re.sub(_SURROGATES, "\ufffd", value)
         if whole != value:
@@ -238,16 +238,16 @@ def _scrub(value: Any, path: list[str | int], broken: list[tuple[list[str | int]
 
 
 def _is_whole(value: Any) -> bool:
-    """Whether it is seen at once that a value has no lone surrogates, which most have not."""
+    """Whether a cheap check shows that a value has no lone surrogates, which is the usual case."""
     kind = type(value)
     return value.isascii() if kind is str else kind is not dict and kind is not list
 
 
 def with_escapes(encoded: bytes, escapes: str) -> bytes:
-    """A body with the strings that were mended spelled as they came, wherever they stand now.
+    """A body in which mended strings are spelled as they came, at their present place.
 
-    A mended string holds U+FFFD, and our encoders spell a string in one way: only strings with this character are
-    looked at, as they are spelled.
+    A mended string contains U+FFFD, and our encoders spell a string in one way, so only strings with this character
+    are examined, in their encoded form.
     """
     import json
 
@@ -271,7 +271,7 @@ def with_escapes(encoded: bytes, escapes: str) -> bytes:
 
 
 def _is_escaped(encoded: bytes, quote: int) -> bool:
-    """Whether a quote stands behind an odd number of backslashes."""
+    """Whether an odd number of backslashes precedes a quote."""
     first = quote
     while encoded[first - 1 : first] == b"\\":
         first -= 1
@@ -279,7 +279,7 @@ def _is_escaped(encoded: bytes, quote: int) -> bool:
 
 
 def escaped_paths(escapes: str) -> list[str]:
-    """The paths of the strings that were mended; ``$`` where bytes were broken that are no string's."""
+    """The paths of the mended strings; ``$`` if broken bytes belong to no string."""
     import json
 
     return [path_text(tuple(path)) or "$" for path, _ in json.loads(escapes)]
@@ -294,7 +294,7 @@ def kind_of(value: Any) -> str:
 
 
 class Reader:
-    """Typed reads of one body; every refusal names the dialect and the path, which is spelled only then."""
+    """Typed reads of one body; every error names the dialect and the path, which is built only for an error."""
 
     def __init__(self, dialect: str) -> None:
         self.dialect = dialect
@@ -323,21 +323,21 @@ class Reader:
         return value
 
     def field(self, value: Object, key: str, path: str) -> Any:
-        """A field that must be there."""
+        """A required field."""
         found = value.get(key, _MISSING)
         if found is _MISSING:
             self.fail(f"{path}.{key}" if path else key, "is required")
         return found
 
     def text_field(self, value: Object, key: str, path: str) -> str:
-        """A string field that must be there."""
+        """A required string field."""
         return self.text(self.field(value, key, path), f"{path}.{key}" if path else key)
 
 
 def read_fields(
     dialect: str, body: bytes, places: Places, read: Callable[[Fields, Places], T]
 ) -> T:
-    """Run a reader over the top-level fields of a body, which it decodes one by one (``decode``)."""
+    """Run a reader over the top-level fields of a body, which it decodes one at a time (``decode``)."""
     return read_body(dialect, body, places, _split, read, lambda value: _split(encode(value)))
 
 
@@ -350,15 +350,16 @@ _decode_levels = msgspec.json.Decoder(dict[str, _Scalar | list[_Item] | dict[str
 def read_listed(
     dialect: str, body: bytes, places: Places, read: Callable[[Object, Places], T]
 ) -> T:
-    """Run a reader over a body decoded in one go, but for the fields of objects in objects of its lists.
+    """Run a reader over a body that is decoded at once, except for objects nested in the objects of its lists.
 
-    These (``tools[0].function.parameters``) are ``Raw``, to be passed on as text or decoded one by one (``decoded``).
+    Those fields (``tools[0].function.parameters``) are ``Raw``: passed on as text or decoded one at a time
+    (``decoded``).
     """
     return read_body(dialect, body, places, _decode_levels, read, _undecoded)
 
 
 def _undecoded(body: Object) -> Object:
-    """A body that was decoded whole, at the same level."""
+    """A fully decoded body, with the levels below encoded again as ``Raw``."""
     return {
         key: [*map(_undecoded_item, value)] if type(value) is list else value
         for key, value in body.items()
@@ -384,11 +385,11 @@ def read_body(
     read: Callable[[Any, Places], T],
     prepare: Callable[[Object], Any] = lambda value: value,
 ) -> T:
-    """Run a reader over a body decoded to the level that it looks at: what lies deeper is ``Raw``.
+    """Run a reader over a body decoded to the level that it examines; deeper levels are ``Raw``.
 
-    A body of which no value can be made is one DialectError. One with broken Unicode or vast numbers is mended first,
-    and what is read keeps the spelling of the broken strings; of such a body every level is decoded unless ``prepare``
-    does otherwise.
+    A body that cannot be decoded is one DialectError. A body with broken Unicode or numbers that are too large is
+    mended first, and the result keeps the spelling of the broken strings; of such a body every level is decoded
+    unless ``prepare`` does otherwise.
     """
     try:
         return read(decode_levels(body), places)
@@ -407,7 +408,7 @@ def read_body(
 
 
 def guarded(dialect: str, read: Callable[[], Any]) -> Any:
-    """Run a read so that what no value can be made of is refused like any other bad body."""
+    """Run a read; input that no value can represent is refused like any other bad body."""
     try:
         return read()
     except RecursionError:

@@ -1,4 +1,4 @@
-"""Ids that a reader makes for calls without one: no call or result of the same body may give the same id."""
+"""Generates ids for calls without one: never an id that a call or result of the same body has."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _FIELDS = {InvocationCanisterClass: "identifier", ResultCanisterClass: "invocati
 
 
 def set_apart(canisters: list[AnyCanister], made: Collection[int]) -> None:
-    """Respell the ids of calls and results at some positions where the body itself gives such an id.
+    """Change the generated ids at some positions if the body itself uses such an id.
 
-    A made id is respelled the same way wherever it stands, so that a call keeps its result.
+    A generated id is changed in the same way everywhere, so that a call keeps its result.
     """
     given = {
         getattr(canister, _FIELDS[type(canister)])

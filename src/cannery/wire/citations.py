@@ -1,4 +1,4 @@
-"""Citations for another dialect: all share an address, a title and a span; every other field is reported as lost."""
+"""Citations for another dialect: address, title and span are carried; every other field is reported as lost."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from cannery.messages.json_text import decode_json
 from cannery.wire.losses import Place, Report
 from cannery.wire.turns import changed
 
-# What the URL citation of any target says again, in the words of all dialects. A search result has its address as
-# source; a segment is the span and the words that it covers.
+# Fields that every target's URL citation expresses, in the terms of all dialects. A search result has its address as
+# source; a segment is the span and the text it covers.
 _SHARED = frozenset(
     {
         *("type", "url", "uri", "source", "title", "filename", "file_name"),
@@ -23,20 +23,20 @@ _SHARED = frozenset(
 
 
 def cited(canister: AnyCanister, citations: Iterable[Citation]) -> AnyCanister:
-    """The canister of a bare text with citations of that text."""
+    """The canister of a bare text, with citations added."""
     return changed(canister, held=new_text(canister.held, PLAIN, tuple(citations)))
 
 
 def report_approximated(
     said: Iterable[Citation], dialect: str, report: Report, place: Place
 ) -> None:
-    """Name citations that were written for a dialect and do not say there all that they said."""
+    """Report citations that the target can express only in part."""
     if any(citation.dialect != dialect and _says_more(citation.raw) for citation in said):
         report.lose("CITATION_APPROXIMATED", place)
 
 
 def _says_more(raw: str) -> bool:
-    """Whether a citation says what no target could."""
+    """Whether a citation has facts that no target can express."""
     fields: Any = decode_json(raw) if raw else {}
     if type(fields) is not dict:
         return True

@@ -1,6 +1,7 @@
-"""Writing contents as the parts of a message: what dialects share that send lists of parts.
+"""Writes contents as message parts, for dialects whose messages are lists of parts.
 
-For the same dialect nothing is judged; for another one a part that the server would refuse is left out with a loss.
+Content from the same dialect is written unchecked. From another dialect, a part that the server would refuse is left
+out with a loss.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ Medium = ImageContentClass | AudioContentClass | VideoContentClass
 
 
 class CallWriter:
-    """Writes the arguments of calls where they have to be an object; ``is_same`` when they come from this dialect."""
+    """Writes call arguments as an object; ``is_same`` if they come from this dialect."""
 
     report: Report
     is_same: bool
@@ -55,7 +56,7 @@ class CallWriter:
 
 
 class ContentWriter(ABC):
-    """Writes contents; ``is_same`` when they come from this dialect."""
+    """Writes contents; ``is_same`` if they come from this dialect."""
 
     dialect: ClassVar[str]
     report: Report
@@ -67,22 +68,22 @@ class ContentWriter(ABC):
 
     @abstractmethod
     def _text(self, content: TextualContentClass, place: Place) -> list[Any]:
-        """The parts of a text that may be cited."""
+        """The parts of a text that may have citations."""
 
     @abstractmethod
     def _media(self, content: Medium, place: Place) -> list[Any]:
-        """The part of an image, of sound or of a film, or none and a loss."""
+        """The part of an image, audio or video; none and a loss if the target cannot carry it."""
 
     @abstractmethod
     def _file(self, content: FileContentClass, place: Place) -> list[Any]:
-        """The parts of a file, or none and a loss."""
+        """The parts of a file; none and a loss if the target cannot carry it."""
 
     @abstractmethod
     def _reasoning(self, content: ReasoningContentClass, place: Place) -> list[Any]:
-        """The parts of a thought, or none and a loss."""
+        """The parts of reasoning; none and a loss if the target cannot carry it."""
 
     def content(self, content: AnyContent | str, place: Place) -> list[Any]:
-        """The parts of a content: one, or none and a loss; several for several parts."""
+        """The parts of a content: one, several for several parts, or none and a loss."""
         if isinstance(content, str):
             return self.said(content, place)
         match content:
@@ -109,7 +110,7 @@ class ContentWriter(ABC):
                 assert_never(content)
 
     def said(self, text: str, _place: Place) -> list[Any]:
-        """The part of a text, if the server takes it."""
+        """The part of a text if the server accepts it."""
         return [self.text_block(text)]
 
     def _refusal(self, content: RefusalContentClass, place: Place) -> list[Any]:

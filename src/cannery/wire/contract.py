@@ -1,7 +1,7 @@
 """The contract of a dialect: one frozen value of pure functions over bytes, and the rules of its provider.
 
 A dialect reads (``normalize``) and writes (``nativize``) requests, responses and streams. Every module in
-``cannery.dialects`` has one as ``DIALECT``; nothing else is edited to add one.
+``cannery.dialects`` has one as ``DIALECT``; adding a dialect needs no other edit.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from cannery.wire.signs import Sign
 
 
 class Rules(Struct, frozen=True, gc=False):
-    """What a provider insists on; the repairs read it, and a quirk of an endpoint changes one field."""
+    """What a provider requires. The repairs read it, and an endpoint's quirk changes one field."""
 
     alternates: bool = False
     starts_with_user: bool = False
     ends_with_user: bool = False
     pairs_calls: bool = True
-    # An example of a data set may end with calls, since calling is what it teaches.
+    # An example in a data set may end with calls, because it teaches calling.
     ends_with_calls: bool = False
     refuses_blank_text: bool = False
-    # The dialect of which blank text stays if something stands beside it, since its signatures come so; "" for none.
+    # The dialect that keeps blank text beside other content, because its signatures arrive that way; "" for none.
     signs_blank_text: str = ""
     # "native": anywhere; "after_user": only between a user turn and the model's, or at the end; "behind_words": only
-    # behind what a user said or another system message, and never last; "fold": into the neighbouring user turn
+    # after user content or another system message, and never last; "fold": into the neighbouring user turn
     late_supervisors: str = "native"
     # "many": leading supervisors stay apart; "one": they become a single leading system message
     leading_supervisors: str = "many"
@@ -52,7 +52,7 @@ class Rules(Struct, frozen=True, gc=False):
 
 
 class Piece(Struct, frozen=True, gc=False, eq=False):
-    """A canister on its way to the wire, with its position in the source conversation (None if it was made up)."""
+    """A canister to be written, with its position in the source conversation (None for a synthetic one)."""
 
     canister: AnyCanister
     place: int | None
@@ -60,17 +60,17 @@ class Piece(Struct, frozen=True, gc=False, eq=False):
 
 
 class StreamReader(Protocol):
-    """Takes bytes in any split and gives events."""
+    """Consumes bytes in any split and produces events."""
 
     def feed(self, chunk: bytes) -> Iterable[Event]:
-        """The events that these bytes complete."""
+        """The events completed by these bytes."""
 
     def close(self) -> Iterable[Event]:
-        """The events that the end of the stream completes."""
+        """The events completed by the end of the stream."""
 
 
 class StreamWriter(Protocol):
-    """Takes events and gives bytes."""
+    """Consumes events and produces bytes."""
 
     def write(self, event: Event) -> bytes:
         """The bytes of one event; may be empty."""
@@ -80,32 +80,32 @@ class StreamWriter(Protocol):
 
 
 class Uses(Protocol):
-    """Takes the blocks of hosted tools of other dialects in one stream."""
+    """Converts the hosted tool blocks of other dialects in one stream."""
 
     def begin(self, identifier: Any) -> None:
-        """Take the id of the answer."""
+        """Set the id of the response."""
 
     def start(self, event: PartStart) -> Sequence[Event] | None:
-        """The events that a block becomes; None where nothing can be said of it."""
+        """The events for a block; None if the target cannot express it."""
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a block waits for what comes of it."""
+        """Whether a block waits for its outcome."""
 
     def holds(self, event: Event) -> bool:
-        """Whether an event has to wait for what comes of the block before it."""
+        """Whether an event must wait for the outcome of an earlier block."""
 
     def unanswered(self) -> Sequence[Event]:
-        """The events of what waited for an outcome that did not come."""
+        """The events for blocks whose outcome never came."""
 
     def finish(self, event: Finish) -> Sequence[Event]:
-        """The events of what is told beside the blocks, and the end of the answer."""
+        """The events reported beside the blocks, and those for the end of the response."""
 
 
 class StreamOptions(Struct, frozen=True, gc=False):
-    """What a caller asked of a stream: usage at its end, reasoning where only a vendor field has room for it.
+    """What a caller asks of a stream: usage at its end, reasoning where only a vendor field can hold it.
 
-    ``created`` is the time to be said, in seconds since 1970; 0 leaves it to what the source says.
+    ``created`` is the time to write, in seconds since 1970; 0 keeps the time of the source.
     """
 
     include_usage: bool = False
@@ -113,22 +113,22 @@ class StreamOptions(Struct, frozen=True, gc=False):
     model: str | None = None
     aliases: Aliases = NO_ALIASES
     created: int = 0
-    # What becomes of uses of hosted tools that the target cannot say, and what says the others as it does.
+    # Handles hosted tool uses that the target cannot express; ``says`` writes the others in the target's shapes.
     hosted: str = "native"
     uses: Uses | None = None
 
 
-# What a body says where it must name a model and none was given.
+# The model to write where the format requires one and none was given.
 UNKNOWN_MODEL = "unknown"
 
 
 class Route(Struct, frozen=True, gc=False):
-    """One endpoint of a dialect: ``{model}`` in the path stands for the model, ``kind`` says what is asked for.
+    """One endpoint of a dialect: ``{model}`` in the path stands for the model, ``kind`` names the operation.
 
-    ``safe`` are the characters of a model's name that stand in a path as they are.
+    ``safe`` are the characters of a model name that stay unquoted in a path.
 
-    Kinds: ``generate``, ``stream``, ``count``, ``models``, ``model``, ``version``. Without ``{model}`` in the path, the
-    body of a ``model`` request names it.
+    Kinds: ``generate``, ``stream``, ``count``, ``models``, ``model``, ``version``. Without ``{model}`` in the path,
+    the body of a ``model`` request names it.
     """
 
     method: str
@@ -138,7 +138,7 @@ class Route(Struct, frozen=True, gc=False):
 
 
 class WireError(Struct, frozen=True, gc=False):
-    """An error as any dialect can say it."""
+    """An error in a form that every dialect can express."""
 
     status: int
     message: str
@@ -149,12 +149,13 @@ class WireError(Struct, frozen=True, gc=False):
 
 
 class Variant(Struct, frozen=True, gc=False):
-    """Another service that speaks a dialect in an envelope of its own; clients and upstreams have the same one.
+    """Another service that uses a dialect inside its own envelope, for clients and for upstreams.
 
-    ``routes`` stand for the dialect's, below ``base``: what a URL has between its version and the endpoint, where
-    ``{...}`` is any one step. A URL asks with ``query``. A body has the ``fields`` and not the ``without_fields``, nor
-    a model where the path names one. ``header_fields`` are fields of a body that say what a header says elsewhere, as
-    a list of words. ``headers`` and errors are those of the service; errors may be None, for the dialect's.
+    ``routes`` replace the dialect's, below ``base``: the URL part between version and endpoint, where ``{...}`` is
+    any one step. ``query`` is the query string of a URL. A body has the ``fields`` and none of the
+    ``without_fields``, and no model if the path names one. ``header_fields`` are body fields that other services send
+    as a header, as a list of words. ``headers`` and errors are those of the service; errors may be None to use the
+    dialect's.
     """
 
     name: str
@@ -173,8 +174,8 @@ class Variant(Struct, frozen=True, gc=False):
 class Dialect(Struct, frozen=True, gc=False):
     """One wire format.
 
-    ``read_request(body, places)`` notes in ``places`` where it found what it read.
-    ``write_request(request, pieces, report)`` gives the body of pieces that the repairs have arranged.
+    ``read_request(body, places)`` records in ``places`` where it found what it read. ``write_request(request, pieces,
+    report)`` writes a body from the pieces that the repairs have arranged.
     """
 
     name: str
@@ -188,44 +189,43 @@ class Dialect(Struct, frozen=True, gc=False):
     read_error: Callable[[int, bytes], WireError]
     write_error: Callable[[WireError], bytes]
     routes: tuple[Route, ...]
-    # Where the settings of a request stand, by the name of the control; of several paths the first is the usual one.
+    # The paths of request settings, by the name of the control; the first of several paths is the usual one.
     control_paths: ControlPaths
-    # Fields of a request, and tags of blocks, that refer to what only the provider keeps, with the code of their loss.
+    # Request fields and block tags that refer to data only the provider keeps, with the code of their loss.
     references: Mapping[str, str] = {}
-    # Other names by which people ask for it.
+    # Aliases that users may give instead of the name.
     short_names: tuple[str, ...] = ()
-    # The field of a request that lists its messages ("" where they are no list), the roles that they have, and whether
-    # each must have one.
+    # The request field that lists the messages ("" if they are not a list), the roles they may have, and whether each
+    # message must have one.
     messages: str = "messages"
-    # Whether a request may have several turns; elsewhere it is one question.
+    # Whether a request may have several turns; otherwise it is a single question.
     takes_turns: bool = True
     vocabulary: Vocabulary = OPENAI
     needs_roles: bool = True
-    # Other services that speak it in an envelope of their own.
+    # Other services that use it inside their own envelope.
     variants: tuple[Variant, ...] = ()
     # What the service does around bodies: headers, ids, streams, models, token counts.
     service: Service = Service()
-    # How its bodies are recognised.
+    # Signs by which its bodies are recognised.
     signs: tuple[Sign, ...] = ()
-    # Top-level fields that reading turns into facts of the model, whatever their spelling.
+    # Top-level request fields that reading always turns into facts of the model.
     modelled: frozenset[str] = frozenset()
-    # The same for answers; None where they are the same fields.
+    # The same for responses; None if they are the same fields.
     modelled_answer: frozenset[str] | None = None
-    # Settings that ask for nothing where they have one of these values, by their paths: what the service does anyway,
-    # or what no other service does.
+    # Setting values, by path, that request nothing: the service's default, or a function that no other service has.
     defaults: Mapping[str, tuple[Any, ...]] = {}
-    # Which settings of a foreign request it takes from what its reader left; None where it takes none.
+    # The settings of a foreign request that it takes from the residue of the source; None if it takes none.
     takes_over: Callable[[Request, Left], TakenOver] | None = None
-    # Where fields of a tool stand, if not at its top: the path below the tool, or from ``$`` on that in the body.
+    # The paths of tool fields that are not at the tool's top level: below the tool, or from ``$`` below the body.
     tool_paths: Mapping[str, str] = {}
-    # How it spells the tools that providers run, and those that it defines and the client runs.
+    # The spelling of hosted tools, and of tools that the provider defines and the client runs.
     hosted: HostedTable = NO_HOSTED
-    # Whether a request body must name its model; elsewhere the URL does.
+    # Whether a request body must name its model; otherwise the URL does.
     names_model: bool = True
     rules_for: Callable[[str | None], Rules] | None = None
-    # Whether it has room for everything that any dialect says, so that nothing is repaired and nothing is lost.
+    # Whether it can hold everything that any dialect expresses, so that nothing is repaired and nothing is lost.
     is_archive: bool = False
-    # Repairs that cannot be switched off, since the format cannot say what they change.
+    # Repairs that cannot be switched off, because the format cannot express what they change.
     fixed_repairs: frozenset[str] = frozenset()
 
     def rules_of(self, model: str | None) -> Rules:
@@ -233,7 +233,7 @@ class Dialect(Struct, frozen=True, gc=False):
         return self.rules if self.rules_for is None else self.rules_for(model)
 
     def at(self, variant: Variant | None) -> Dialect:
-        """The same dialect with what a service does around bodies: its routes, headers and errors."""
+        """The same dialect with a variant's routes, headers and errors."""
         if variant is None:
             return self
         return replace(

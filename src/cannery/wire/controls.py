@@ -1,4 +1,4 @@
-"""Settings around a conversation: typed reads, and losses for what a target does not have."""
+"""Settings beside a conversation: typed reads, and losses for settings that a target does not have."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from cannery.messages.requests import (
 from cannery.wire.bodies import Object, kind_of
 from cannery.wire.losses import Report
 
-# How much thinking an effort word buys where only a budget can be given, and back.
+# The thinking budget for an effort word, where only a budget can be given, and the reverse.
 BUDGETS = {
     "minimal": 1024,
     "low": 2048,
@@ -30,9 +30,9 @@ BUDGETS = {
     "xhigh": 32768,
     "max": 32768,
 }
-# The words that OpenAI's two dialects take.
+# The effort words that OpenAI's two dialects accept.
 EFFORTS = frozenset({"none", *BUDGETS})
-# Settings that change nothing where they have these values.
+# Settings that change nothing if they have these values.
 _NEUTRAL: dict[str, Any] = {
     "candidates": 1,
     "frequency_penalty": 0,
@@ -44,29 +44,29 @@ _NEUTRAL: dict[str, Any] = {
     "top_p": 1,
     "user": "",
 }
-# What an output format is called that has no name, where it needs one.
+# The name for an output format without one, if the target requires a name.
 FORMAT_NAME = "output"
 _FREE_TEXT = {"type": "text"}
 _NAMES = Controls.__struct_fields__
 
 
 def number(value: Any) -> Any:
-    """A number, or absent for anything else."""
+    """The number, or absent for any other type."""
     return value if type(value) in (int, float) else absent
 
 
 def integer(value: Any) -> Any:
-    """An integer, or absent for anything else."""
+    """The integer, or absent for any other type."""
     return value if type(value) is int else absent
 
 
 def text(value: Any) -> Any:
-    """A string, or absent for anything else."""
+    """The string, or absent for any other type."""
     return value if type(value) is str else absent
 
 
 def flag(value: Any) -> Any:
-    """A boolean, or absent for anything else."""
+    """The boolean, or absent for any other type."""
     return value if type(value) is bool else absent
 
 
@@ -77,7 +77,7 @@ def put(body: dict[str, Any], key: str, value: Any) -> None:
 
 
 def take_listed(dialect: str, body: Object, key: str) -> list[Object]:
-    """Take a list of objects, such as tools, out of a body; null and an empty list are left to the residue."""
+    """Take a list of objects, such as tools, out of a body; null and an empty list stay in the residue."""
     listed = body.get(key)
     if listed is None or listed == []:
         return []
@@ -92,7 +92,7 @@ def take_listed(dialect: str, body: Object, key: str) -> list[Object]:
 
 
 def distinct(request: Request, dialect: str, report: Report) -> Iterator[tuple[str, Tool]]:
-    """The tools of a request with their places; another dialect gets only the first tool of a name."""
+    """The tools of a request with their places; for another dialect, only the first tool of each name."""
     names: set[str] = set()
     is_same = request.source == dialect
     places = report.tool_places
@@ -107,38 +107,38 @@ def distinct(request: Request, dialect: str, report: Report) -> Iterator[tuple[s
 
 
 def field_of(tool: Tool, report: Report, field: str) -> str:
-    """The path of a field below the place of a tool: some dialects keep it elsewhere than at the top."""
+    """The path of a tool's field; some dialects do not keep it at the tool's top level."""
     is_old = tool.residue is not None and tool.residue.form == "functions"
     return f".{field}" if is_old else report.tool_paths.get(field, f".{field}")
 
 
 def report_grammar(tool: Tool, report: Report, place: str) -> None:
-    """Name the grammar of a custom tool where the target has none; a format of mere text is no grammar."""
+    """Report the grammar of a custom tool if the target has none; a plain text format is not a grammar."""
     if isinstance(tool.grammar, str) and decode_json(tool.grammar) != _FREE_TEXT:
         within = field_of(tool, report, "format")
         report.lose("FIELD_DROPPED", place, "the target has no grammars", within)
 
 
 def is_possible(choice: ToolChoice, sent: Iterable[str]) -> bool:
-    """Whether the server would find the tools that a choice is about: any, if it names none."""
+    """Whether the server would find the tools that a choice names; true if it names none."""
     if choice.names:
         return {*sent}.issuperset(choice.names)
     return any(True for _ in sent)
 
 
 def sent_names(body: Object) -> Iterator[str]:
-    """The names of the tools of a body, where each has it at its top."""
+    """The names of the tools of a body, for dialects that keep a tool's name at its top level."""
     return (str(tool.get("name")) for tool in body.get("tools", ()) if type(tool) is dict)
 
 
 def drop_choice(choice: ToolChoice, report: Report) -> None:
-    """Leave out a choice among tools that could not be sent; without tools, a free one says nothing."""
+    """Drop a choice among tools that could not be sent; without tools, a free choice means nothing."""
     if choice.mode not in ("auto", "none"):
         report.lose("CONTROL_DROPPED", "@tool_choice", "the tools it names could not be sent")
 
 
 def given_controls(controls: Controls) -> list[tuple[str, Any]]:
-    """The controls that a request gives, by name."""
+    """The controls that a request sets, by name."""
     if controls is DEFAULT_CONTROLS:
         return []
     values = zip(_NAMES, astuple(controls), strict=True)
@@ -146,31 +146,31 @@ def given_controls(controls: Controls) -> list[tuple[str, Any]]:
 
 
 def drop_control(name: str, value: Any, report: Report, detail: str = "") -> None:
-    """Name a control that the target does not have; one that changes nothing is no loss."""
+    """Report a control that the target does not have, unless its value changes nothing."""
     is_neutral = value == _NEUTRAL.get(name, absent)
     report.lose("DEFAULT_DROPPED" if is_neutral else "CONTROL_DROPPED", f"@{name}", detail)
 
 
 def drop_controls(controls: Controls, known: Collection[str], report: Report) -> None:
-    """Name every control that was given and that the target does not have."""
+    """Report every control that is set and that the target does not have."""
     for name, value in given_controls(controls):
         if name not in known:
             drop_control(name, value, report)
 
 
 def lose_thinking(thinking: Thinking, report: Report, detail: str) -> None:
-    """Name all that was said of thinking: the switch, and an effort that stands elsewhere."""
+    """Report all thinking settings as lost: the switch, and an effort at another path."""
     report.lose("CONTROL_DROPPED", "@thinking", detail)
     if thinking.enabled is not absent and thinking.effort is not absent:
         report.lose("CONTROL_DROPPED", "@effort", detail)
 
 
 def budget_of(effort: str, limit: Any) -> int:
-    """The tokens that an effort buys: at most half of a limit, so that the other half is left for the answer."""
+    """The token budget for an effort: at most half of the limit, so that the other half remains for the answer."""
     bought = BUDGETS[effort]
     return min(bought, limit // 2) if isinstance(limit, int) else bought
 
 
 def effort_of(budget: int) -> str:
-    """The effort word whose budget comes nearest."""
+    """The effort word with the nearest budget."""
     return min(("low", "medium", "high"), key=lambda word: abs(BUDGETS[word] - budget))

@@ -1,7 +1,8 @@
-"""Token counts of answers as tables that are read in both directions.
+"""Token counts of responses as tables that are read in both directions.
 
-A table says where each count of our usage stands in the object that a server counts in. In our usage ``input`` is all
-that was read and ``output`` all that was said; what a server counts apart from these is added and taken off here.
+A table maps each count of our usage to its path in the server's usage object. In our usage, ``input`` is everything
+that was read and ``output`` everything that was generated. Counts that a server reports outside these totals are
+added on reading and subtracted on writing.
 """
 
 from __future__ import annotations
@@ -14,15 +15,17 @@ from cannery.messages.requests import Usage, new_usage
 from cannery.wire.bodies import Object
 from cannery.wire.residues import beyond
 
-# What each detail is a part of. ``tools`` is input that some servers count apart, of which our usage has only the sum.
+# The total that each detail belongs to. ``tools`` is input that some servers count separately; our usage has only the
+# sum.
 _WHOLES = {"tools": "input", "cache_read": "input", "cache_write": "input", "reasoning": "output"}
 
 
 class Counts:
-    """The paths of counts in their object, by their names: those of our usage, ``tools`` and ``total``.
+    """The paths of counts in their object, by name: the names of our usage, ``tools`` and ``total``.
 
-    ``apart`` are details that ``input`` or ``output`` does not contain. An object without all that it ``needs`` counts
-    nothing. ``older`` are further paths that are only read. ``says_all`` where details that are not known are zero.
+    ``apart`` are details that ``input`` or ``output`` does not include. An object without all of ``needs`` counts
+    nothing. ``older`` are further paths that are only read. ``says_all`` is true if unknown details are written as
+    zero.
     """
 
     def __init__(
@@ -42,12 +45,12 @@ class Counts:
         self._read = _by_holder((*(older or {}).items(), *paths.items()))
 
     def take(self, value: Any) -> tuple[Any, Object | None]:
-        """The usage that an object tells, or absent, and the patch of what else it says."""
+        """The usage in an object, or absent, and the patch of its other fields."""
         usage = self.read(value)
         return usage, None if usage is absent else beyond(value, self.write(usage))
 
     def read(self, value: Any) -> Any:
-        """The usage that an object tells, or absent."""
+        """The usage in an object, or absent."""
         if type(value) is not dict:
             return absent
         found: dict[str, int] = {}
@@ -65,16 +68,17 @@ class Counts:
         for name in self.apart & found.keys():
             counted[_WHOLES[name]] += found[name]
         found.pop("tools", None)
-        # Some servers count thoughts apart although others of their kind do not; the total tells.
+        # Some servers count thoughts separately although others of their kind do not; the total shows which.
         thought = 0 if "reasoning" in self.apart else found.get("reasoning", 0)
         if thought and total == counted["input"] + counted["output"] + thought:
             counted["output"] += thought
         return new_usage(**counted, **found)
 
     def write(self, usage: Usage) -> Object:
-        """The object that a server would count in.
+        """The usage object as the server would write it.
 
-        Some servers count cached tokens twice that others count apart: no more are said to be apart than there are.
+        Some servers count cached tokens in two details that others count separately; the written details never exceed
+        the total.
         """
         said = {"input": usage.input, "output": usage.output, "total": usage.total}
         for name in ("cache_read", "cache_write", "reasoning"):
@@ -99,7 +103,7 @@ class Counts:
 
 
 def _by_holder(paths: Iterable[tuple[str, str]]) -> dict[str, list[tuple[str, str]]]:
-    """Names and keys of counts by the object in which they stand, "" for that of all."""
+    """Names and keys of counts by the object that holds them; "" is the usage object itself."""
     held: dict[str, list[tuple[str, str]]] = {}
     for name, path in paths:
         holder, _, key = path.rpartition(".")

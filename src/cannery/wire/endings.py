@@ -1,4 +1,4 @@
-"""Why an answer ended: the words of a dialect, both ways. A reason that it has no word for is changed, and reported."""
+"""Finish reasons: the words of a dialect in both directions. A reason without a word is changed and reported."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cannery.messages.absence import absent
 from cannery.messages.requests import FinishReason, Response
 from cannery.wire.losses import Report
 
-# Reasons that the usual end of an answer does not imply, and those that any word for a filter does.
+# Reasons that the usual stop does not imply, and reasons that any word for a filter covers.
 _TELLING = frozenset(
     {FinishReason.Pause, FinishReason.Malformed, FinishReason.Error, FinishReason.Other}
 )
@@ -18,10 +18,10 @@ _NOTHING: Mapping[FinishReason, str] = {}
 
 
 class Finishes:
-    """The words of a dialect for why an answer ended.
+    """The words of a dialect for finish reasons.
 
-    Of several ``words`` for one reason the first is written. ``nearest`` are the words for other reasons; a reason
-    without one is written as a usual stop. ``unsaid`` are words that give no reason.
+    If ``words`` has several for one reason, the first is written. ``nearest`` are the words for other reasons; a
+    reason without one is written as the usual stop. ``unsaid`` are words that give no reason.
     """
 
     def __init__(
@@ -40,14 +40,14 @@ class Finishes:
         }
 
     def read(self, word: Any, *, has_calls: bool = False) -> Any:
-        """Why an answer ended, or absent; ``has_calls`` where a usual stop beside calls means that the model waits."""
+        """The finish reason, or absent; with ``has_calls``, a usual stop means that the model waits for results."""
         if type(word) is not str or word in self._unsaid:
             return absent
         finish = self.words.get(word, FinishReason.Other)
         return FinishReason.Tool if has_calls and finish is FinishReason.Stop else finish
 
     def word(self, finish: Any, *, has_calls: bool = False, is_refused: bool = False) -> str:
-        """The word that clients rely on: calls and refusals show in it, also where the source gives no reason."""
+        """The word that clients rely on: calls and refusals show in it even if the source gives no reason."""
         usual = self._written[FinishReason.Stop]
         word = self._written.get(finish, usual)
         if word == usual and (has_calls or is_refused) and finish not in _FILTERED:
@@ -55,7 +55,7 @@ class Finishes:
         return word
 
     def changes(self, finish: FinishReason) -> bool:
-        """Whether the word for a reason tells another one."""
+        """Whether the word for a reason means another reason."""
         if finish in _TELLING:
             return self.read(self.word(finish)) is not finish
         return finish in _FILTERED and self.read(self.word(finish)) is FinishReason.Stop
@@ -66,7 +66,8 @@ def report_ending(
 ) -> None:
     """Report a finish reason that the target cannot express or the source does not give, and the stop sequence met.
 
-    ``says`` has ``finish`` where an answer may leave out its reason, ``stop_sequence`` where it tells which was met.
+    ``says`` contains ``finish`` if a response may omit its reason, and ``stop_sequence`` if it names the sequence
+    met.
     """
     finish = response.finish
     if finish is absent:

@@ -1,4 +1,4 @@
-"""Residue of another dialect: each of its fields is reported as lost, once, with its own path."""
+"""Residue of another dialect: each field is reported as lost, once, with its own path."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SIGNATURES = frozenset(
         *("encrypted_content", "encrypted_stdout", "encrypted_index"),
     }
 )
-# What stands for the signature of a call that Gemini did not make, as clients send it, plain or in base64
+# Placeholders that clients send as the signature of a call that Gemini did not make, plain or in base64
 # (https://ai.google.dev/gemini-api/docs/thought-signatures, read 2026-11-17).
 STAND_INS = (
     "context_engineering_is_the_way_to_go",
@@ -38,21 +38,21 @@ STAND_INS = (
     "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I=",
 )
 _NAMES = (".name", f"{ENVELOPE}.name", f"{ENVELOPE}.tool_name")
-# What a model says; the ids of its messages are made by servers.
+# Canister types of the model; servers generate the ids of its messages.
 _OF_MODELS = frozenset({AssistantCanisterClass, InvocationCanisterClass})
-# The code and the detail of a loss, and the path below its place.
+# The code and detail of a loss, and the path below its place.
 LostField = tuple[str, str, str]
-# Among the paths of a dialect: where an answer has citations beside its text.
+# The path at which an answer of a dialect has citations beside its text.
 _CITATIONS = "citations"
 _APART = ("model", "tool_choice", "stream")
-# Empty objects that say something.
+# Empty objects that have a meaning.
 _TELLING = frozenset({".web_search_options"})
 _MARKS = frozenset({"cache_control", "prompt_cache_breakpoint"})
 _DETAILS = (".image_url.detail", "].detail")
-# What every dialect can say of a mark, in words of its own.
+# Fields of a mark that every dialect can express in its own form.
 _MARK_WORDS = {"type": ("ephemeral",), "mode": ("explicit",), "ttl": ("5m", "1h", "30m", "12h")}
 _FURTHER = re.compile(r"(?:choices|candidates)\[[1-9]\d*\]")
-# Fields that carry no meaning of the conversation where a server made them: ids, tags and states.
+# Server-generated fields without conversational meaning: ids, tags and states.
 _MADE_BY_SERVERS: dict[str, type] = {
     ".id": str,
     ".status": str,
@@ -62,9 +62,9 @@ _MADE_BY_SERVERS: dict[str, type] = {
     ".role": str,
     ".strict": bool,
 }
-# Keys of other fields that may say nothing although something is in them.
+# Keys of other fields whose value may be meaningless although it is not empty.
 _QUIET = frozenset({*_MARKS, "is_error", "thought", "detail", "caller"})
-# What says nothing where nothing is in it.
+# Keys whose value is meaningless if it is empty.
 _EMPTY = frozenset({str, list, dict})
 _STATES = frozenset(
     {
@@ -72,18 +72,18 @@ _STATES = frozenset(
         *("calling", "generating", "interpreting", "searching"),
     }
 )
-# Fields that only answers have; in a request they are a client's own.
+# Fields that only responses have; in a request they are the client's own.
 _OF_ANSWERS = frozenset({"id", "object", "created"})
 
 
 def report_residue(value: Any, report: Report, place: Place, taken: str | None = None) -> None:
-    """Name what the foreign residue of a canister or tool holds and the target will not see, but for what it took."""
+    """Report what the foreign residue of a canister or tool holds, except what the target expresses or took over."""
     residue = value.residue
     if residue is None or not (residue.part or residue.envelope or residue.cache):
         return
     kind = type(value)
     if kind is Tool:
-        # The form of a tool names the field that its schema was read from; what is kept of that is only its spelling.
+        # A tool's form names the field that its schema was read from; only the spelling is kept, so nothing is lost.
         read = residue.form.split() if residue.form else ()
         for code, detail, within in lost_residue(residue, is_result=False):
             if within.removeprefix(".") not in read:
@@ -94,7 +94,7 @@ def report_residue(value: Any, report: Report, place: Place, taken: str | None =
     is_result, is_answer = kind is ResultCanisterClass, kind in _OF_MODELS
     lost = lost_residue(residue, is_result=is_result, is_answer=is_answer)
     if kind is DocumentCanisterClass and residue.part:
-        # Clients name their documents, so that answers can cite them.
+        # Clients name their documents so that answers can cite them.
         lost += [
             ("FIELD_DROPPED", "the target has no ids of documents", path)
             for path, held in dropped_keys(residue.part)
@@ -106,7 +106,7 @@ def report_residue(value: Any, report: Report, place: Place, taken: str | None =
 
 
 def says_only_text(turn: list[Any], dialect: str, report: Report) -> bool:
-    """Whether a turn of pieces is one text for which a dialect keeps nothing; what another one keeps is reported."""
+    """Whether pieces are one text without residue of this dialect; residue of another dialect is reported."""
     if len(turn) > 1:
         return False
     piece = turn[0]
@@ -121,7 +121,7 @@ def says_only_text(turn: list[Any], dialect: str, report: Report) -> bool:
 
 
 def lost_residue(residue: Residue, *, is_result: bool, is_answer: bool = False) -> list[LostField]:
-    """The code, detail and path below its place of everything that foreign residue holds."""
+    """The code, detail and path (below its place) of everything that foreign residue holds."""
     is_marked = residue.cache is not None
     lost: list[LostField] = []
     if residue.part:
@@ -129,25 +129,25 @@ def lost_residue(residue: Residue, *, is_result: bool, is_answer: bool = False) 
     if residue.envelope:
         left = dropped_keys(residue.envelope)
         lost += lost_keys(left, ENVELOPE, is_marked=is_marked)
-        # The id that a client gave to its own message; servers give them to answers and to items.
+        # The id that a client gave its own message; servers generate those of answers and items.
         identifier = None if is_answer else dict(left).get(".id")
         if identifier and type(identifier) is str:
             lost.append(("MESSAGE_ID_DROPPED", "", f"{ENVELOPE}.id"))
     if is_result and lost:
-        # The name on a result is that of its call, which says it already.
+        # The name on a result repeats the name of its call.
         return [each for each in lost if each[2] not in _NAMES]
     return lost
 
 
 def lost_keys(left: Left, holder: str = "", *, is_marked: bool) -> list[LostField]:
-    """The code, detail and path, below a holder, of every field that a reader left and that is lost."""
+    """The code, detail and path, below a holder, of every lost field that a reader did not take."""
     lost: list[LostField] = []
     for path, held in left:
         said = lost_field(path, held, is_marked=is_marked)
         if said is not None:
             lost.append((said[0], said[1], holder + path))
         elif is_marked and type(held) is dict and path.rpartition(".")[2] in _MARKS:
-            # The mark itself is said otherwise; what else stands in it is not.
+            # The mark itself is carried; the other fields inside it are not.
             for key, item in held.items():
                 if item not in _MARK_WORDS.get(key, ()) and lost_field(key, item) is not None:
                     detail = f"this {key!r} of a mark is known only to its own dialect"
@@ -164,10 +164,9 @@ def report_settings(
     references: Mapping[str, str] = MappingProxyType({}),
     defaults: Mapping[str, tuple[Any, ...]] = MappingProxyType({}),
 ) -> None:
-    """Name the fields that the reader of a foreign request or response left, because its dialect does not model them.
+    """Report the fields of a foreign request or response that its reader did not take, because the model lacks them.
 
-    Those that the target has taken over are no loss; values that are ``defaults`` and ``references`` have codes of
-    their own.
+    Fields that the target has taken over are not lost. ``defaults`` and ``references`` have loss codes of their own.
     """
     is_request = isinstance(value, Request)
     taken, modelled_in = report.taken.places, holders(modelled)
@@ -206,13 +205,13 @@ def _is_same(held: Any, usual: Any) -> bool:
 
 
 def _inner(path: str, held: dict[str, Any]) -> Left:
-    """The fields of an object, the last one first."""
+    """The fields of an object in reverse order."""
     return [(f"{path}.{key}", held[key]) for key in reversed(held)]
 
 
 @lru_cache(maxsize=64)
 def holders(places: frozenset[str]) -> frozenset[str]:
-    """The places of the objects in which some of these places are."""
+    """The paths of the objects that hold some paths."""
     steps = [place.split(".") for place in places]
     return frozenset(".".join(each[:end]) for each in steps for end in range(1, len(each)))
 
@@ -226,14 +225,14 @@ def _report_unread(place: str, name: str, report: Report) -> None:
 
 
 def _unread(value: Request | Response, paths: ControlPaths) -> dict[str, str]:
-    """What a dialect models and a value does not have, by its path in the source."""
+    """The modelled fields that a value does not have, by their path in the source."""
     if isinstance(value, Response):
         return _uncited(value, paths)
     return _unread_settings(value, paths)
 
 
 def _unread_settings(request: Request, paths: ControlPaths) -> dict[str, str]:
-    """The settings that the request does not have, by their paths in the source."""
+    """The settings that a request does not have, by their path in the source."""
     controls = request.controls
     names = [name for name in Controls.__struct_fields__ if getattr(controls, name) is absent]
     names += [name for name in _APART if getattr(request, name) is absent]
@@ -242,7 +241,7 @@ def _unread_settings(request: Request, paths: ControlPaths) -> dict[str, str]:
 
 
 def _unread_thinking(thinking: Absential[Thinking]) -> Iterator[str]:
-    """The parts of a setting of thinking that a request does not have."""
+    """The parts of a thinking setting that a request does not have."""
     if not isinstance(thinking, Thinking):
         yield from ("switch", "budget", "effort", "summary")
         return
@@ -257,7 +256,7 @@ def _unread_thinking(thinking: Absential[Thinking]) -> Iterator[str]:
 
 
 def _uncited(response: Response, paths: ControlPaths) -> dict[str, str]:
-    """Where a dialect keeps the citations of an answer beside its text, if none of them found a text."""
+    """The path at which a dialect keeps citations beside the text, if none of them found a text."""
     found = paths.get(_CITATIONS)
     if found is None or any(map(_is_cited, response.canisters)):
         return {}
@@ -279,7 +278,7 @@ def _says_something(held: Any) -> bool:
 
 
 def _report_field(path: str, held: Any, report: Report, *, is_setting: bool) -> None:
-    """Name one field of a body that the target will not see, if it holds anything."""
+    """Report one body field that the target does not express, if it holds anything."""
     lost = lost_field(path, held, is_setting=is_setting)
     if lost is not None:
         report.lose(lost[0], "", lost[1], path)
@@ -288,10 +287,10 @@ def _report_field(path: str, held: Any, report: Report, *, is_setting: bool) -> 
 def lost_field(
     path: str, held: Any, *, is_marked: bool = False, is_setting: bool = False
 ) -> tuple[str, str] | None:
-    """The code and detail of the loss of a field; None if it says nothing that could be missed.
+    """The code and detail for the loss of a field; None if nothing is lost.
 
-    Of what is marked the writer says itself what becomes of the mark. Fields that servers make, with a value that they
-    give them, say nothing; no server makes the settings of a request.
+    The writer itself reports the fate of a mark. Server-generated fields with the values that servers give them are
+    not reported; no server generates the settings of a request.
     """
     is_made = type(held) is _MADE_BY_SERVERS.get(path) and not is_setting
     if is_made and (path != ".status" or held in _STATES):
@@ -302,13 +301,13 @@ def lost_field(
     if key in _QUIET:
         if key in _MARKS:
             return None if is_marked else ("CACHE_MARK_DROPPED", "")
-        # A result that is said not to have failed is one that did not fail; words that are no thought are words.
+        # A result that is marked as not failed is a normal result; text that is marked as not a thought is text.
         if path in (".is_error", ".thought") and held is False:
             return None
         # A call that the model itself made.
         if path == ".caller" and held == {"type": "direct"}:
             return None
-        # How closely an image is looked at by default.
+        # The default detail of an image.
         if held == "auto" and (path == ".detail" or path.endswith(_DETAILS)):
             return None
     if key in _SIGNATURES:

@@ -1,7 +1,7 @@
-"""How the events of a stream are told apart: server-sent events, a JSON object a line, or AWS event stream messages.
+"""Stream framing: server-sent events, one JSON object per line, or AWS event stream messages.
 
 A framing is one value; a dialect names it as a field. Its reader takes bytes in any split and gives ``Frame`` values,
-so that a dialect reads events without knowing how they were framed. A packing puts events into another framing.
+so that a dialect reads events without knowing the framing. A packing puts events into another framing.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from cannery.messages.events import Failure
 from cannery.wire.sse import Frame, FrameReader, is_cut, named_frame, one_line
 
 _PRELUDE, _CHECKSUM = 12, 4
-# AWS allows 24 MB a message; a longer one is a stream that is framed otherwise.
+# AWS allows 24 MB per message; a longer one means another framing.
 _LONGEST_MESSAGE = 24 << 20
 _STRING = 7
 _EXCEPTION = "Exception"
-# How many bytes the value of a header has, by its type; two types say their length themselves.
+# The byte length of a header value, by its type; two types carry their own length.
 _HEADER_SIZES = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16}
 _LONG_HEADERS = frozenset({6, _STRING})
 
 
 class Reader(Protocol):
-    """Takes bytes and gives the frames that they complete."""
+    """Consumes bytes and gives the frames that they complete."""
 
     def feed(self, chunk: bytes) -> Iterator[Frame]:
         """The frames that these bytes complete."""
@@ -37,13 +37,13 @@ class Reader(Protocol):
 
 
 class LineReader:
-    """Reads one JSON value a line."""
+    """Reads one JSON value per line."""
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
 
     def feed(self, chunk: bytes) -> Iterator[Frame]:
-        """The lines that these bytes complete; empty ones say nothing."""
+        """The lines completed by these bytes; empty lines are skipped."""
         first, *lines = chunk.split(b"\n")
         self._pieces.append(first)
         if not lines:
@@ -56,7 +56,7 @@ class LineReader:
                 yield Frame("", text)
 
     def close(self) -> Iterator[Frame]:
-        """The last line, if it is whole without a line end."""
+        """The last line, if it is complete without a line end."""
         text = b"".join(self._pieces).decode("utf-8", "replace").strip()
         self._pieces = []
         if text and not is_cut(text):
@@ -64,7 +64,7 @@ class LineReader:
 
 
 class MessageReader:
-    """Reads AWS event stream messages: lengths, their checksum, headers, payload, checksum of it all.
+    """Reads AWS event stream messages: lengths, their checksum, headers, payload, checksum of the message.
 
     https://smithy.io/2.0/aws/amazon-eventstream.html (2026-11-15)
     """
@@ -73,7 +73,7 @@ class MessageReader:
         self._held = bytearray()
 
     def feed(self, chunk: bytes) -> Iterator[Frame]:
-        """The messages that these bytes complete, by the name of their event or exception."""
+        """The messages completed by these bytes, named by their event or exception."""
         self._held += chunk
         while len(self._held) >= _PRELUDE:
             total = int.from_bytes(self._held[:4])
@@ -93,12 +93,12 @@ class MessageReader:
             yield _frame(headers, payload)
 
     def close(self) -> Iterator[Frame]:
-        """Nothing: a message that was cut off completes nothing."""
+        """Nothing: a truncated message completes nothing."""
         return iter(())
 
 
 def _frame(headers: dict[str, str], payload: bytes) -> Frame:
-    """A message by the name of its event or exception; one that is an error without a body has it in its headers."""
+    """A message named by its event or exception; an error without a body is described by its headers."""
     name = headers.get(":event-type") or headers.get(":exception-type") or ""
     if headers.get(":message-type") != "error":
         return Frame(name, payload.decode("utf-8", "replace"))
@@ -108,7 +108,7 @@ def _frame(headers: dict[str, str], payload: bytes) -> Frame:
 
 
 def _read_headers(data: bytes) -> dict[str, str]:
-    """The headers that hold text; those of other types are stepped over."""
+    """The headers that hold text; headers of other types are skipped."""
     found: dict[str, str] = {}
     at = 0
     try:
@@ -141,7 +141,7 @@ def write_line(name: str, value: Any) -> bytes:  # noqa: ARG001 - a line has no 
 
 
 def write_message(name: str, value: Any) -> bytes:
-    """A value as an AWS event stream message of an event, or of an exception if it is named so."""
+    """A value as an AWS event stream message: an event, or an exception if the name is that of one."""
     kind = "exception" if name.endswith(_EXCEPTION) else "event"
     told = {f":{kind}-type": name, ":content-type": "application/json", ":message-type": kind}
     headers = b"".join(_write_header(key, text) for key, text in told.items())
@@ -158,10 +158,10 @@ def _write_header(name: str, text: str) -> bytes:
 
 
 class Framing(Struct, frozen=True, gc=False):
-    """One way to tell events apart.
+    """One way to delimit events.
 
-    ``boundaries`` are the bytes after which another event may stand, none where bytes alone do not tell; ``ping`` is
-    what a client passes over, empty where there is no such thing.
+    ``boundaries`` are the byte sequences after which another event may start; empty if bytes alone do not show it.
+    ``ping`` is ignored by clients; empty if the framing has no such frame.
     """
 
     name: str
@@ -175,8 +175,8 @@ class Framing(Struct, frozen=True, gc=False):
 class Packing(Struct, frozen=True, gc=False):
     """Events of a dialect inside the messages of another framing.
 
-    ``pack`` takes an event as the dialect frames it and gives a message, or nothing for one that means nothing there;
-    ``unpack`` takes a message and gives the event, or the failure that it tells of.
+    ``pack`` takes an event in the dialect's framing and gives a message, or nothing if the event has no meaning
+    there. ``unpack`` takes a message and gives the event, or the failure that it reports.
     """
 
     framing: Framing

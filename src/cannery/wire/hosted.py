@@ -1,9 +1,9 @@
-"""How a dialect spells hosted tools: the tables by which meaning is read from its shapes, and written in them.
+"""Tables for a dialect's hosted tools: they map its shapes to the common meaning and back.
 
-One table for each dialect (``Dialect.hosted``) and none for a pair: what one reads into the words of
-``cannery.messages.hosted``, any other writes from them. Reading takes what it understands out of a decoded object; what
-is left of it is what another dialect does not hear. A tool that the client itself runs has no meaning beyond its
-schema: elsewhere it is a function, and its calls are calls.
+There is one table per dialect (``Dialect.hosted``) and none per pair: any dialect writes from the terms of
+``cannery.messages.hosted`` that another one reads. Reading takes what it understands out of a decoded object; the
+rest is lost for another dialect. A tool that the client itself runs has no meaning beyond its schema: for another
+dialect it is a function, and its calls are ordinary calls.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from cannery.wire.residues import Left
 
 
 class Form(Struct, frozen=True, gc=False):
-    """How one fact of a definition is spelled; ``read`` gives None for what it does not understand."""
+    """The spelling of one fact of a definition; ``read`` gives None for a value that it does not understand."""
 
     read: Callable[[Any], Any]
     write: Callable[[Any], Any]
@@ -55,7 +55,7 @@ _PLACES = UserLocation.__struct_fields__
 
 
 def _read_location(value: Any) -> UserLocation | None:
-    """Take the place of a user; what else stands beside it stays."""
+    """Take the user's location; other fields beside it stay."""
     if type(value) is not dict:
         return None
     known = {key: value[key] for key in _PLACES if type(value.get(key)) is str}
@@ -101,19 +101,19 @@ TEXT = Form(lambda value: value if type(value) is str and value else None, _same
 COUNT = Form(lambda value: value if type(value) is int else None, _same)
 TEXTS = Form(_texts, list)
 LOCATION = Form(_read_location, _write_location)
-# A token among the headers that are sent to a server, and the other headers there.
+# The token among the headers that are sent to a server, and the other headers.
 BEARER = Form(_read_bearer, lambda token: {"Authorization": _BEARER + token})
 HEADERS = Form(_read_headers, dict)
 
 
 class ToolRow(Struct, frozen=True, gc=False):
-    """How one kind of tool is defined.
+    """The definition of one kind of tool.
 
     It is read under any of its ``tags`` and written under the first. ``options`` are the fields of its meaning, each
-    with its path and form, and those that are ``unwritten`` are only read. ``fixed`` are fields that are always the
-    same, ``quiet`` values that say nothing, since they are the default. ``models`` is a pattern of the only models that
-    take it. ``assumed`` are facts that hold where nothing is said of them. A tool that is ``bound`` means nothing
-    outside its ``home``, the provider that has it, for the reason that is given.
+    with its path and form; ``unwritten`` ones are only read. ``fixed`` are fields with a constant value, ``quiet``
+    the default values, which carry no meaning. ``models`` is a pattern of the only models that accept it. ``assumed``
+    are facts that hold unless the definition says otherwise. A ``bound`` tool means nothing outside its ``home``, the
+    provider that has it, for the given reason.
     """
 
     tool: Callable[..., HostedTool]
@@ -130,11 +130,11 @@ class ToolRow(Struct, frozen=True, gc=False):
 
     @property
     def kind(self) -> str:
-        """What kind of tool it defines."""
+        """The kind of tool that it defines."""
         return self.tool.kind  # type: ignore[attr-defined,no-any-return]
 
     def read(self, value: Object) -> tuple[HostedTool, dict[str, str]] | None:
-        """Take a definition out of an object, with the path of each fact; None if it says too little."""
+        """Read a definition from an object, with the path of each fact; None if required facts are missing."""
         facts, paths = {}, {}
         for path, quiet in self.quiet.items():
             holder, key, _ = _holder(value, path)
@@ -159,7 +159,7 @@ class ToolRow(Struct, frozen=True, gc=False):
         return self.tool(**facts), paths
 
     def write(self, tool: HostedTool) -> tuple[Object, list[str]]:
-        """The object of a definition, and the names of the facts that it cannot say."""
+        """The object for a definition, and the names of the facts that it cannot express."""
         value: Object = {**self.fixed}
         unsaid = []
         for name in tool.__struct_fields__:
@@ -184,7 +184,7 @@ _CAPITAL = re.compile("[A-Z]")
 
 
 def _spelled(holder: Any, key: str) -> str:
-    """A key as an object spells it: some dialects take both ``camelCase`` and ``snake_case``."""
+    """A key as an object spells it: some dialects accept both ``camelCase`` and ``snake_case``."""
     if type(holder) is not dict or key in holder or not holder:
         return key
     snake = _snake(key)
@@ -197,7 +197,7 @@ def _snake(key: str) -> str:
 
 
 def _holder(value: Any, path: str) -> tuple[Object | None, str, str]:
-    """The object in which a path ends, if there is one, the key there, and the path as it is spelled."""
+    """The object in which a path ends (or None), the key there, and the path as the object spells it."""
     *fields, last = path.split(".")
     found = ""
     for field in fields:
@@ -208,7 +208,7 @@ def _holder(value: Any, path: str) -> tuple[Object | None, str, str]:
     return (value if type(value) is dict else None), key, f"{found}.{key}"
 
 
-# A definition in a tool: its tag, its object and its path below the tool.
+# A definition inside a tool: its tag, its object and its path below the tool.
 Tagged = tuple[str, Object, str]
 
 
@@ -217,20 +217,20 @@ def _objects(held: Any) -> list[Object] | None:
 
 
 class Setting(Struct, frozen=True, gc=False):
-    """A field of a request beside its tools that defines some; ``read`` gives their objects, None if there are none."""
+    """A request field beside the tools that defines hosted tools; ``read`` gives their objects or None."""
 
     tag: str
     read: Callable[[Any], list[Object] | None] = _objects
 
 
 def shows_images(value: Any) -> list[Object] | None:
-    """The definition of images in a list of what an answer may hold."""
+    """The image definition in a list of output modalities."""
     words = [str(word).lower() for word in value] if type(value) is list else []
     return [{}] if "image" in words else None
 
 
 class Found(Struct, frozen=True, gc=False):
-    """A definition in a request: its tag, its object, the place where it stands and the path below that."""
+    """A definition in a request: its tag, its object, its place and the path below the place."""
 
     tag: str
     value: Object
@@ -239,13 +239,13 @@ class Found(Struct, frozen=True, gc=False):
 
 
 def by_type(value: Object) -> Iterator[Tagged]:
-    """A definition that names its type."""
+    """A definition with a ``type`` field."""
     tag = value.pop("type", None)
     yield (tag if type(tag) is str else ""), value, ""
 
 
 def with_type(tag: str, value: Object) -> tuple[Object | None, Object]:
-    """The same, written: a tool, and no field beside the tools."""
+    """The inverse of ``by_type``: a tool, and no field beside the tools."""
     return {"type": tag, **value}, {}
 
 
@@ -253,27 +253,27 @@ def with_type(tag: str, value: Object) -> tuple[Object | None, Object]:
 
 
 class ClientTool(Struct, frozen=True, gc=False):
-    """A tool that a provider defines and the client runs: a function for everybody else.
+    """A tool that a provider defines and the client runs: for every other dialect it is a function.
 
-    ``schema`` is the JSON text of its public parameters, ``make`` gives the tag and the item of a call that has a shape
-    of its own; a call without one is an ordinary call of the tool's name.
+    ``schema`` is the JSON text of its public parameters. ``make`` gives the tag and the item of a call that has its
+    own shape; without it, a call is an ordinary call of the tool's name.
     """
 
     tags: tuple[str, ...]
     name: str
     description: str
     schema: str
-    # Fields of the definition that the schema says, or that say nothing to a model.
+    # Definition fields that the schema already expresses, or that mean nothing to a model.
     known: tuple[str, ...] = ()
     make: Callable[[str, str], tuple[str, Object]] | None = None
-    # What a definition says of itself, where it does: description and schema.
+    # Fields in which a definition may describe itself: description and schema.
     describe: Callable[[Object], tuple[str, str]] | None = None
 
 
 class Group(Struct, frozen=True, gc=False):
-    """A tool that is several functions: the name that they have in common ("" for none), and each with its path.
+    """A tool that contains several functions: their common name ("" for none), and each function with its path.
 
-    ``dropped`` are the names and paths of those that are no functions.
+    ``dropped`` are the names and paths of members that are not functions.
     """
 
     name: str
@@ -282,7 +282,7 @@ class Group(Struct, frozen=True, gc=False):
 
 
 class ClientCall(Struct, frozen=True, gc=False):
-    """A call that the client is to answer; ``tag`` is that of the tool."""
+    """A call that the client answers; ``tag`` is the tool's."""
 
     identifier: str
     tag: str
@@ -298,9 +298,9 @@ class ClientResult(Struct, frozen=True, gc=False):
 
 
 class MoreTools(Struct, frozen=True, gc=False):
-    """Tools that are offered from here on, as their definitions; ``path`` is where they stand in the block.
+    """Tools that are offered from here on, as definitions; ``path`` is their place in the block.
 
-    ``result`` is what a call got to hear that asked for them.
+    ``result`` is the result of the call that asked for them.
     """
 
     tools: tuple[Object, ...]
@@ -309,7 +309,7 @@ class MoreTools(Struct, frozen=True, gc=False):
 
 
 class Outcome(Struct, frozen=True, gc=False):
-    """What came of a call that stands before it."""
+    """The outcome of an earlier call."""
 
     identifier: str
     result: HostedResult | None = None
@@ -317,9 +317,9 @@ class Outcome(Struct, frozen=True, gc=False):
 
 
 class Implied(Struct, frozen=True, gc=False):
-    """What needs no words where a server does it by itself; ``identifier`` is that of a call that was consented to.
+    """An action that a server performs by itself and that needs no text; ``identifier`` is that of an approved call.
 
-    ``text`` says it in words, "" where there is nothing to say.
+    ``text`` describes it in words; "" if there is nothing to write.
     """
 
     kind: str
@@ -331,9 +331,9 @@ Told = HostedUse | Outcome | ClientCall | ClientResult | MoreTools | Implied
 
 
 class Beside(Struct, frozen=True, gc=False):
-    """A use that an answer tells beside its blocks, and the path where it stands.
+    """A use that a response reports beside its blocks, and its path.
 
-    ``said`` are the paths of all that it says, ``cited`` those that the citations of the answer say again.
+    ``said`` are the paths of everything it reports, ``cited`` those that the response's citations repeat.
     """
 
     use: HostedUse
@@ -347,15 +347,15 @@ Written = tuple[tuple[str, Object], ...]
 
 
 class HostedTable(Struct, frozen=True, gc=False):
-    """All that a dialect knows of hosted tools.
+    """Everything a dialect knows about hosted tools.
 
-    ``split`` finds the definitions in one tool. ``settings`` are the fields of a request beside its tools that define
-    some, by their paths; ``gather`` puts together what belongs to one definition. ``place`` gives
-    the tool of a definition, and the fields of the body that it takes. ``read_block`` takes what a block tells out of
-    it; ``write_use`` says a use in an answer or in a history (``is_answer``), or gives None where the server would
-    refuse it. ``read_beside`` finds uses in the fields around an answer. ``chosen`` gives the name by which a choice of
-    tools names a definition, None where it cannot. ``groups`` read tools that are several functions, by their tags;
-    ``group_field`` is the field of a call that names its group. ``read_tool`` reads a tool.
+    ``split`` finds the definitions in one tool. ``settings`` are the request fields beside the tools that define
+    some, by path; ``gather`` merges the parts of one definition. ``place`` gives the tool of a definition, and the
+    body fields that it needs. ``read_block`` takes the facts of a block out of it. ``write_use`` writes a use in a
+    response (``is_answer``) or in a history, or gives None if the server would refuse it. ``read_beside`` finds uses
+    in the fields around a response. ``chosen`` gives the name by which a tool choice refers to a definition, None if
+    it cannot. ``groups`` read tools that contain several functions, by tag; ``group_field`` is the call field that
+    names the group. ``read_tool`` reads a tool.
     """
 
     rows: tuple[ToolRow, ...] = ()
@@ -368,9 +368,9 @@ class HostedTable(Struct, frozen=True, gc=False):
     write_use: Callable[[HostedUse, bool], Written | None] | None = None
     read_beside: Callable[[Left], list[Beside]] | None = None
     chosen: Callable[[Object], str | None] | None = None
-    # The tags of calls of which another block says what came of them.
+    # The tags of calls whose outcome is in another block.
     pairs: frozenset[str] = frozenset()
-    # A pattern of the models that take hosted tools or functions and not both; the fields that a body needs for both.
+    # A pattern of the models that accept either hosted tools or functions; the fields that a body needs for both.
     apart: str = ""
     mixed: Mapping[str, Object] = {}
     groups: Mapping[str, Callable[[str, Object], Group | None]] = {}
@@ -378,7 +378,7 @@ class HostedTable(Struct, frozen=True, gc=False):
     read_tool: Callable[[Object], Any] | None = None
 
     def row(self, tag: str) -> ToolRow | None:
-        """The row of a tag."""
+        """The row with a tag."""
         return next((row for row in self.rows if tag in row.tags), None)
 
     def row_of(self, kind: str) -> ToolRow | None:
@@ -386,7 +386,7 @@ class HostedTable(Struct, frozen=True, gc=False):
         return next((row for row in self.rows if row.kind == kind and row.tags), None)
 
     def client(self, tag: str) -> ClientTool | None:
-        """The client's tool of a tag."""
+        """The client tool with a tag."""
         return next((tool for tool in self.clients if tag in tool.tags), None)
 
 
@@ -400,7 +400,7 @@ _MARKS = ("cache_control", "prompt_cache_breakpoint")
 
 
 def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """What an object still says after reading, by its path; what is empty says nothing."""
+    """The fields left in an object after reading, by path; empty values are skipped."""
     if type(value) is dict and path.rpartition(".")[2] not in _MARKS:
         for key, held in value.items():
             yield from leaves(held, f"{path}.{key}")
@@ -412,7 +412,7 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def take_text(value: Any, key: str) -> str | None:
-    """Take a text out of an object; None if it has none there."""
+    """Take a text out of an object; None if it has none."""
     if type(value) is dict and type(value.get(key)) is str:
         return value.pop(key)  # type: ignore[no-any-return]
     return None
@@ -422,7 +422,7 @@ def take_text(value: Any, key: str) -> str | None:
 
 
 def readable(use: HostedUse) -> str:
-    """A use as text that a person and a model can read."""
+    """A use as text for people and models."""
     said = [_asked(use)]
     if use.error is not None:
         said.append(f"failed: {use.error}")

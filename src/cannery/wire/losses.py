@@ -1,7 +1,7 @@
-"""Losses and repairs: what could not be said, and what was changed so that a provider accepts it.
+"""Losses and repairs: what the target cannot express, and what was changed so that a provider accepts the body.
 
-A loss takes something away from what was said; a repair changes only how it is arranged on the wire. Both name
-the place in the source. ``CODES`` and ``REPAIRS`` are the tables that ``docs/losses.md`` prints.
+A loss removes meaning; a repair changes only the arrangement on the wire. Both name the place in the source.
+``CODES`` and ``REPAIRS`` are the tables that ``docs/losses.md`` prints.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from cannery.messages.role import Role
 INFO, LOST, BLOCKED = "info", "lost", "blocked"
 _ABOUT_CITATIONS = ("CITATION_APPROXIMATED", "CITATION_DROPPED")
 POLICIES = ("allow", "warn", "strict")
-# What is said of a file beside its bytes, which may be a part of a result.
+# The facts of a file beside its bytes; the file may be a part of a result.
 _OF_FILES = (".source", ".context", ".citations")
-# What is said of thinking, and the parts of that which a source may keep at places of their own.
+# The thinking setting, and its parts that a source may keep at separate paths.
 _THINKING, _PARTS = "@thinking", ("effort", "budget", "summary")
-# Before a path within: it starts at the wire message that holds the place, not at the place itself.
+# Prefix of a path below a place: the path starts at the wire message that holds the place, not at the place itself.
 ENVELOPE = "^"
-# The same, for one that starts at the body.
+# The same, for a path that starts at the body.
 _WHOLE = "$."
 
 CODES: Mapping[str, tuple[str, str]] = {
@@ -43,7 +43,7 @@ CODES: Mapping[str, tuple[str, str]] = {
     "CONTROL_CHANGED": (LOST, "a setting has only an approximate counterpart in the target"),
     "CONTROL_DEFAULTED": (INFO, "the target insists on a setting that was not given"),
     "CONTROL_DROPPED": (LOST, "the target has no such setting"),
-    "DEFAULT_DROPPED": (INFO, "a setting that says only what is usual was left out"),
+    "DEFAULT_DROPPED": (INFO, "a setting that has its default value was left out"),
     "DOCUMENT_TO_TEXT": (
         INFO,
         "a document was written as text, since the target has no documents",
@@ -58,14 +58,14 @@ CODES: Mapping[str, tuple[str, str]] = {
     "FREEFORM_WRAPPED": (INFO, "the free text of a custom tool was wrapped in an object"),
     "HOSTED_APPROXIMATED": (
         LOST,
-        "the target tells less of a call of a hosted tool and of what came of it",
+        "the target has fewer fields for a hosted tool call and its outcome",
     ),
-    "HOSTED_CHANGED": (INFO, "a call of a hosted tool was said as the target says such calls"),
+    "HOSTED_CHANGED": (INFO, "a hosted tool call was written in the target's form of it"),
     "HOSTED_IMPLIED": (
         INFO,
-        "the target's server does by itself what was told: it lists tools, or asks for no approval",
+        "the target's server does this by itself: it lists tools, or asks for no approval",
     ),
-    "HOSTED_TO_TEXT": (INFO, "a call of a hosted tool was written as text"),
+    "HOSTED_TO_TEXT": (INFO, "a hosted tool call was written as text"),
     "HISTORY_MISSING": (
         BLOCKED,
         "the body refers to messages that only its provider keeps; send the whole conversation",
@@ -81,7 +81,7 @@ CODES: Mapping[str, tuple[str, str]] = {
         INFO,
         "a function name that the target forbids was rewritten; replies map back",
     ),
-    "ORDER_CHANGED": (INFO, "what was said behind a call stands before it"),
+    "ORDER_CHANGED": (INFO, "text after a call was moved before it"),
     "OPAQUE_DROPPED": (LOST, "a block that only its own dialect understands was left out"),
     "PREFILL_DROPPED": (LOST, "the target does not continue a trailing assistant message"),
     "PROMPT_MISSING": (
@@ -99,7 +99,7 @@ CODES: Mapping[str, tuple[str, str]] = {
         "a signature or encrypted payload means nothing to another provider",
     ),
     "SIGNATURE_STANDIN": (INFO, "calls made elsewhere carry a stand-in signature, this one first"),
-    "STANDIN_DROPPED": (INFO, "what stood for a signature means nothing to another provider"),
+    "STANDIN_DROPPED": (INFO, "a placeholder signature means nothing to another provider"),
     "STRUCTURE_FLATTENED": (LOST, "nested parts were written as text"),
     "SUMMARY_TO_TEXT": (INFO, "a summary of what came before was written as text"),
     "TEXT_DROPPED": (LOST, "empty text was left out, since the target refuses it"),
@@ -135,21 +135,21 @@ REPAIRS: Mapping[str, str] = {
 }
 
 
-# Repairs without which there would be no JSON.
+# Repairs without which the body would not be JSON.
 ALWAYS_ON = frozenset({"broken_unicode"})
 
 
 Place = int | str | None
 _place = itemgetter(1)
-# A loss as it is noted: its code, its place, the detail, and the path below the place; a repair the same way.
+# A recorded loss: its code, its place, the detail, and the path below the place; a repair likewise.
 Lost = tuple[str, Place, str, str]
 Repaired = tuple[str, Place, str]
-# How a place becomes the path of the source; also that of the wire message which holds it.
+# Turns a place into the path of the source; also into that of the wire message that holds it.
 Locate = Callable[..., str]
 
 
 class Loss(Struct, frozen=True, gc=False):
-    """Something that could not be said in the target dialect."""
+    """Something that the target dialect cannot express."""
 
     code: str
     severity: str
@@ -166,13 +166,13 @@ class Repair(Struct, frozen=True, gc=False):
 
 
 def check_policy(policy: str) -> None:
-    """Refuse a policy that does not exist."""
+    """Refuse an unknown policy."""
     if policy not in POLICIES:
         raise InputError(f"policy must be one of {', '.join(POLICIES)}, got {policy!r}")
 
 
 def check_repairs(names: object) -> None:
-    """Refuse names of repairs that do not exist."""
+    """Refuse unknown names of repairs."""
     if isinstance(names, str) or not isinstance(names, Collection):
         raise InputError(f"without must be several names of repairs, got {names!r}")
     for name in names:
@@ -183,10 +183,10 @@ def check_repairs(names: object) -> None:
 
 
 class OwnCall(Struct, frozen=True, gc=False):
-    """How the dialect of a request says the call of a function that was no function there.
+    """The form of a function call in the request's dialect, if the tool was not a function there.
 
-    ``make`` gives the tag and the block of a call from its id and its arguments. Without it the call is one of
-    ``name``, and ``part`` the residue that it has.
+    ``make`` builds the tag and the block of a call from its id and arguments. Without it, the call is an ordinary
+    call of ``name``, with ``part`` as its residue.
     """
 
     dialect: str
@@ -196,10 +196,10 @@ class OwnCall(Struct, frozen=True, gc=False):
 
 
 class Aliases(Struct, frozen=True, gc=False):
-    """Names and call ids that were rewritten for a target: alias to original, so that a reply maps back.
+    """Names and call ids that were rewritten for a target: alias to original, so that a reply can be mapped back.
 
-    ``freeform`` are the names, as they were sent, of custom tools that became functions, ``own`` those of tools of
-    other shapes that did.
+    ``freeform`` are the names, as sent, of custom tools that became functions; ``own`` those of tools with other
+    shapes.
     """
 
     names: Mapping[str, str] = {}
@@ -208,7 +208,7 @@ class Aliases(Struct, frozen=True, gc=False):
     own: Mapping[str, OwnCall] = {}
 
     def copied(self) -> Aliases:
-        """The same for a caller to change: what is kept for the next time stays as it is."""
+        """A copy that a caller may change; the cached value stays as it is."""
         if self is NO_ALIASES:
             return self
         return Aliases({**self.names}, {**self.ids}, self.freeform, self.own)
@@ -218,7 +218,7 @@ NO_ALIASES = Aliases()
 
 
 class Rendered(Struct, frozen=True, gc=False):
-    """A wire body and what it took to write it; ``headers`` are those that the server wants with this body."""
+    """A wire body, and the losses and repairs of writing it; ``headers`` are those that the server needs with it."""
 
     body: bytes
     losses: tuple[Loss, ...] = ()
@@ -230,7 +230,7 @@ class Rendered(Struct, frozen=True, gc=False):
 class TakenOver(Struct, frozen=True, gc=False):
     """Settings of a foreign request that a dialect takes from its residue.
 
-    ``fields`` are their values by the paths where they stand here, ``places`` the paths there that are all said.
+    ``fields`` are their values by path in the target, ``places`` the source paths that they express in full.
     """
 
     fields: Mapping[str, Any] = {}
@@ -243,17 +243,17 @@ NOTHING_TAKEN = TakenOver()
 class Report(Struct):
     """Collects losses and repairs while a body is written.
 
-    A place is the position of a canister in the source conversation, the path of a request field, or ``@`` and the name
-    of a control. Places become paths of the source only when there is something to report. ``off`` are the repairs that
-    are switched off, for writers that would make one of them, and ``takes_reasoning`` says that an endpoint hears
-    thoughts as text. ``request`` is what is written, whose function names no alias may have, and ``taken`` are the
-    settings that the target takes from the residue of the source.
+    A place is the position of a canister in the source conversation, the path of a request field, or ``@`` and the
+    name of a control. Places become source paths only when there is something to report. ``off`` are the repairs that
+    are switched off, for writers that would make one of them. ``takes_reasoning`` is true if an endpoint accepts
+    thoughts as text. ``request`` is the request being written; no alias may equal one of its function names.
+    ``taken`` are the settings that the target takes from the residue of the source.
     """
 
     off: Collection[str] = ()
     request: Any = None
     takes_reasoning: bool = False
-    # Where the dialect of the request keeps fields of a tool.
+    # The paths at which the request's dialect keeps tool fields.
     tool_paths: Mapping[str, str] = {}
     taken_names: Collection[str] | None = None
     taken: TakenOver = NOTHING_TAKEN
@@ -263,9 +263,9 @@ class Report(Struct):
     ids: dict[str, str] = {}
     freeform: set[str] = set()
     own: Mapping[str, OwnCall] = {}
-    # Headers that the server wants with the body.
+    # Headers that the server needs with the body.
     headers: Mapping[str, str] = {}
-    # The places of tools, and of the canisters of an answer, that are not where their position says.
+    # The places of tools and response canisters that differ from their position.
     tool_places: tuple[str, ...] = ()
     answer_places: tuple[int | None, ...] = ()
 
@@ -274,15 +274,15 @@ class Report(Struct):
         self.lost.append((code, place, detail, within))
 
     def take(self, places: frozenset[str]) -> None:
-        """Note fields of the source that are said elsewhere."""
+        """Record source fields that the target expresses elsewhere."""
         self.taken = TakenOver(self.taken.fields, self.taken.places | places)
 
     def tool_place(self, index: int) -> str:
-        """The place of a tool of the request that is written."""
+        """The place of a tool of the request."""
         return self.tool_places[index] if self.tool_places else f"tools[{index}]"
 
     def place_citations(self, place: Place) -> None:
-        """Tell of citations at one place, for a source that keeps them beside its texts."""
+        """Set the place of citations, for a source that keeps them beside its texts."""
         self.lost = [
             (code, place if code in _ABOUT_CITATIONS else told_of, detail, within)
             for code, told_of, detail, within in self.lost
@@ -293,11 +293,11 @@ class Report(Struct):
         self.repaired.append((name, place, detail))
 
     def between(self, start: int, end: int) -> tuple[Lost, ...]:
-        """The losses of canisters at some places."""
+        """The losses at the places of some canisters."""
         return tuple(each for each in self.lost if type(each[1]) is int and start <= each[1] < end)
 
     def losses(self, locate: Locate) -> tuple[Loss, ...]:
-        """The losses, each once, with paths."""
+        """The losses without duplicates, with paths."""
         found: list[Loss] = []
         for code, place, detail, within in _ordered(self.lost):
             severity, usual = CODES[code]
@@ -311,10 +311,10 @@ class Report(Struct):
         return (*found,)
 
     def _found(self, place: Place, within: str) -> tuple[Place, str]:
-        """A place as the source has it, and the path below it.
+        """A place as a source path, and the path below it.
 
-        A result says its parts together, so that what is said of a file in it has no path. Of thinking the source may
-        give a part only, which may stand elsewhere than the switch.
+        A result holds its parts together, so the facts of a file inside it have no path. The source may have only one
+        part of the thinking setting, at another path than the switch.
         """
         request = self.request
         if within in _OF_FILES and request is not None and type(place) is int:
@@ -328,7 +328,7 @@ class Report(Struct):
         return place, within
 
     def repairs(self, locate: Locate) -> tuple[Repair, ...]:
-        """The repairs, each once, with paths."""
+        """The repairs without duplicates, with paths."""
         if not self.repaired:
             return ()
         found = [
@@ -341,14 +341,14 @@ class Report(Struct):
 
     @property
     def aliases(self) -> Aliases:
-        """What was rewritten so that the target takes it."""
+        """The names and ids that were rewritten so that the target accepts them."""
         if not (self.names or self.ids or self.freeform or self.own):
             return NO_ALIASES
         return Aliases(self.names, self.ids, frozenset(self.freeform), self.own)
 
 
 def _ordered(notes: list[Any]) -> list[Any]:
-    """What is about settings stands before what is about messages, and that in their order."""
+    """Losses of settings before losses of messages; messages in their order."""
     if len(notes) < 2:
         return notes
     of_messages = [note for note in notes if type(note[1]) is int]
@@ -361,7 +361,7 @@ def _ordered(notes: list[Any]) -> list[Any]:
 
 
 def enforce(policy: str, source: str | None, target: str, losses: tuple[Loss, ...]) -> None:
-    """Raise LossError for what a policy forbids: strict any loss, warn a blocked one, allow none."""
+    """Raise LossError for losses that a policy forbids: strict any loss, warn a blocked one, allow none."""
     if policy == "allow":
         return
     forbidden = (LOST, BLOCKED) if policy == "strict" else (BLOCKED,)
@@ -372,7 +372,7 @@ def enforce(policy: str, source: str | None, target: str, losses: tuple[Loss, ..
 
 
 def real_losses(losses: Iterable[Loss]) -> tuple[Loss, ...]:
-    """Those of which something is missing; the others are notes."""
+    """The losses that remove meaning; the others are notes."""
     return tuple(loss for loss in losses if loss.severity != INFO)
 
 
@@ -385,5 +385,5 @@ def _path(place: int | str, within: str, locate: Locate) -> str:
     if within[:1] == ENVELOPE:
         return locate(place, True) + within[1:]
     path = locate(place)
-    # Tools that stand within one string have no paths of their own.
+    # Tools inside one string have no paths of their own.
     return path if path == "tools" else (path + within).removeprefix(".") or "$"

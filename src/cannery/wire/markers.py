@@ -1,8 +1,8 @@
-"""Marked texts: how something is said in words where a wire has no field for it.
+"""Marked texts: text forms for facts that a wire has no field for.
 
-Each marker is deterministic, and those that give no power can be read back, so that a round trip through a poorer
-dialect gives the same model again. A system message in a user turn is not: anybody can write the envelope
-(``docs/decisions/0013-text-stays-text.md``). Nothing here pretends that the user or the model said it.
+Each marker is deterministic. Markers that grant no authority can be read back, so that a round trip through a poorer
+dialect gives the same model again. A system message in a user turn is not read back, because anyone can write the
+envelope (``docs/decisions/0013-text-stays-text.md``). No marker attributes its text to the user or the model.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ ERROR_PREFIX = "[tool error] "
 FLAG = ERROR_PREFIX.rstrip()
 SUPPLEMENT = "## Supplemental Information ##"
 
-# How every text begins that is read as more than text.
+# The beginning of every text that is read as more than text.
 MARKS = (FLAG, "[attached to the result of tool call ")
 
 _MEDIA_LABEL = re.compile(r"\[attached to the result of tool call ([^\]\n]+)\]")
 
 
 def flag_error(text: str) -> str:
-    """The text of a failed result, marked as such."""
+    """The text of a failed result, with a mark."""
     return ERROR_PREFIX + text if text else FLAG
 
 
 def read_error_flag(text: str) -> str | None:
-    """The text behind the mark of a failed result, or None when there is no mark."""
+    """The text after the mark of a failed result, or None without a mark."""
     if text.startswith(ERROR_PREFIX):
         return text[len(ERROR_PREFIX) :]
     return "" if text == FLAG else None
@@ -45,13 +45,13 @@ def media_label(call_id: str) -> str:
 
 
 def read_media_label(text: str) -> str | None:
-    """The call id of such a line, or None."""
+    """The call id in such a line, or None."""
     found = _MEDIA_LABEL.fullmatch(text)
     return found.group(1) if found else None
 
 
 def orphan_text(call_id: str, text: str) -> str:
-    """A result without its call, as user text."""
+    """The text for a result without its call, as a user turn."""
     return f"[result of tool call {call_id}]\n{text}"
 
 

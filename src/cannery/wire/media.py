@@ -1,6 +1,6 @@
 """Media on the wire: data URLs, base64 text, and media types recognised by their first bytes.
 
-Payloads stay text until their bytes are needed; only the first few characters are decoded to look at the magic number.
+Payloads stay text until their bytes are needed; only the first few characters are decoded to check the magic number.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from cannery.messages.content import (
 from cannery.messages.payload import Base64, Location, Payload
 
 _DATA_URL = re.compile(r"data:([^;,]*)((?:;[^;,]*)*?);base64,", re.IGNORECASE)
-# What the four providers take as an image, each with a signature of its own.
+# Image types that all four providers accept; each has its own signature.
 WEB_IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-# The type of a file of chunks that is the result of a search; its context is where it was found.
+# The type of a file of search result chunks; its context is its source.
 SEARCH_RESULT = "text/x-search-result"
-# The type of data about which nothing is known.
+# The type of unknown data.
 UNKNOWN_TYPE = "application/octet-stream"
 _MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
@@ -36,8 +36,8 @@ _MAGIC: tuple[tuple[bytes, str], ...] = (
 )
 _FIRST = frozenset(magic[0] for magic, _ in _MAGIC)
 _RIFF = {b"WEBP": "image/webp", b"WAVE": "audio/wav", b"AVI ": "video/x-msvideo"}
-# The major brand of an ISO base media file (mp4ra.org registers them): exact ones, then families by their beginning.
-# Any other brand tells nothing.
+# Major brands of ISO base media files (registered at mp4ra.org): exact ones, then prefixes of families. Any other
+# brand is inconclusive.
 _BRANDS = {
     **dict.fromkeys((b"heic", b"heix", b"heim", b"heis"), "image/heic"),
     **dict.fromkeys((b"hevc", b"hevx", b"hevm", b"hevs"), "image/heic-sequence"),
@@ -57,7 +57,7 @@ _MP4_SOUND = frozenset({"audio/mp4", "audio/m4a", "audio/x-m4a", "audio/x-m4b", 
 _MP4 = _MP4_SOUND | {"video/mp4", "video/x-m4v", "video/quicktime"}
 _HEIF = frozenset({"image/heif", "image/heic", "image/heif-sequence", "image/heic-sequence"})
 _AVIF = frozenset({"image/avif", "image/avif-sequence", "image/heif", "image/heif-sequence"})
-# What else the same first bytes may be: containers hold sound or pictures, and say little of which.
+# Other types with the same first bytes: containers hold audio or video, and rarely declare which.
 _ALSO: dict[str, frozenset[str]] = {
     "audio/ogg": frozenset({"video/ogg", "audio/opus", "audio/vorbis", "audio/speex"}),
     "audio/mpeg": frozenset({"audio/aac", "audio/flac", "audio/pcm", "audio/l16", "audio/basic"}),
@@ -103,14 +103,14 @@ def split_data_url(url: str) -> tuple[str, Base64] | None:
 
 
 def data_url_patch(url: str, mime_type: str, payload: Base64) -> dict[str, Any] | None:
-    """The patch that gives a URL again from the usual data URL of its payload; None where it is the usual one."""
+    """The patch that restores a URL from the canonical data URL of its payload; None if it is the canonical one."""
     length = len(payload.text)
     head = url[: len(url) - length]
     return None if head == f"data:{mime_type};base64," else {"p": [0, length, head]}
 
 
 def read_url(url: str) -> tuple[Payload, str, dict[str, Any] | None]:
-    """The payload and the type that a URL gives, of which a data URL holds both, and the patch of its spelling."""
+    """The payload and type in a URL (a data URL holds both), and the patch of its spelling."""
     inline = split_data_url(url)
     if inline is None:
         return Location("url", url), "", None
@@ -123,20 +123,20 @@ def data_url(content: BinaryContentStruct, mime_type: str | None = None) -> str:
 
 
 def base64_text(payload: Payload) -> str:
-    """The base64 text of a payload: as it came where it came as text, else the standard alphabet."""
+    """The base64 text of a payload: the original text if there is one, else in the standard alphabet."""
     if isinstance(payload, Base64):
         return payload.text
     return base64.b64encode(payload_bytes(payload)).decode()
 
 
 def standard_base64(payload: Payload) -> str:
-    """The base64 text of a payload in the standard alphabet with padding, whatever it came as."""
+    """The base64 text of a payload in the standard alphabet with padding, whatever its original form."""
     found = payload.standard if type(payload) is Base64 else None
     return base64.b64encode(payload_bytes(payload)).decode() if found is None else found
 
 
 def is_broken(content: BinaryContentStruct) -> bool:
-    """Whether inline data are empty or not base64, which no provider takes."""
+    """Whether inline data are empty or not base64, which every provider refuses."""
     payload = content.payload
     if isinstance(payload, Base64):
         return not payload.standard
@@ -146,7 +146,7 @@ def is_broken(content: BinaryContentStruct) -> bool:
 
 
 def true_mime_type(content: BinaryContentStruct) -> str:
-    """The MIME type in its usual spelling, corrected where the bytes contradict it."""
+    """The MIME type in its usual spelling, corrected if the bytes contradict it."""
     declared = content.mime_type.partition(";")[0].strip().lower()
     declared = _SPELLINGS.get(declared, declared)
     if isinstance(content.payload, Location):
@@ -155,13 +155,13 @@ def true_mime_type(content: BinaryContentStruct) -> str:
 
 
 def contradiction(declared: str, payload: Payload) -> str | None:
-    """The MIME type that the first bytes give away, if they cannot be what was declared."""
+    """The MIME type that the first bytes show, if it contradicts the declared one."""
     seen = sniff(payload)
     return None if seen is None or seen == declared or declared in _ALSO.get(seen, ()) else seen
 
 
 def sniff(payload: Payload) -> str | None:
-    """The MIME type that the first bytes give away, or None; see ``contradiction`` for what else they may be."""
+    """The MIME type that the first bytes show, or None; ``contradiction`` knows the other types they may be."""
     head = _head(payload)
     if head and head[0] in _FIRST:
         for magic, mime_type in _MAGIC:
@@ -175,7 +175,7 @@ def sniff(payload: Payload) -> str | None:
 
 
 def _is_mpeg_sound(head: bytes) -> bool:
-    """Whether bytes begin with an ID3 tag or a frame of layer III."""
+    """Whether bytes start with an ID3 tag or a layer III frame."""
     if head[:3] == b"ID3":
         return len(head) > 4 and head[3] < 5 and head[4] < 0xFF
     if len(head) < 3 or head[0] != 0xFF or head[1] & 0xE6 != 0xE2:
@@ -200,12 +200,12 @@ def _head(payload: Payload) -> bytes:
 
 
 def is_fetchable(payload: Location) -> bool:
-    """Whether a server could fetch what lies elsewhere."""
+    """Whether a server could fetch content from this location."""
     return payload.kind == "url" and payload.value.lower().startswith(("http://", "https://"))
 
 
 def is_text_file(content: FileContentClass) -> bool:
-    """Whether a file is plain text that may be shown as such, and no picture or PDF by that name."""
+    """Whether a file is plain text that may be shown as text, and not an image or PDF by its name."""
     if not content.mime_type.startswith("text/") or isinstance(content.payload, Location):
         return False
     seen = sniff(content.payload) or ""
@@ -213,12 +213,12 @@ def is_text_file(content: FileContentClass) -> bool:
 
 
 def context_path(content: FileContentClass) -> str:
-    """Where the context of a file stands in its block."""
+    """The path of a file's context in its block."""
     return ".source" if content.mime_type == SEARCH_RESULT else ".context"
 
 
 def describe(content: BinaryContentStruct) -> str:
-    """What a person would call this: kind, name, type and place."""
+    """A description for people: kind, name, type and place."""
     name = getattr(content, "name", None)
     what = " ".join(filter(None, [content.kind, repr(name) if name else "", content.mime_type]))
     if isinstance(content.payload, Location):

@@ -1,4 +1,4 @@
-"""Patches: what residue keeps of the difference between the value that a dialect writes and the value that it read.
+"""Patches: the difference between the value that a dialect writes and the value that it read, as kept in residue.
 
 Stores hold patches, so this format does not change. A patch is a JSON object. It holds one of these:
 
@@ -18,13 +18,13 @@ or, for an object, any of these, applied in this order:
 ``h``   keys whose object is replaced by one of its members: ``{"image_url": "url"}``
 ``r``   keys to rename: ``{"our key": "their key"}``
 ``s``   keys to set, with their values
-``w``   notes, by key: a digest of what writing said of a key that ``s`` sets otherwise or ``x`` removes; null for a
-        key that ``s`` sets beside what writing says. Only settings of requests have notes (``still_true``)
+``w``   notes, by key: a digest of the value that writing gives a key that ``s`` overrides or ``x`` removes; null for
+        a key that ``s`` adds. Only settings of requests have notes (``still_true``)
 ======  ==================================================================================================
 
 or, for a list, ``i`` (patches of items, by position) and ``a`` (items to append, by position).
 
-A patch never fails: where the value is not what the patch expects, that part of the patch is skipped.
+A patch never fails: if the value is not what the patch expects, that part of the patch is skipped.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Spell = Callable[[str], str]
 
 
 def restore(ours: Any, patch: dict[str, Any] | None) -> Any:
-    """The value with a patch applied."""
+    """Apply a patch to a value."""
     if patch is None:
         return ours
     if "v" in patch:
@@ -96,15 +96,16 @@ def _restored_list(ours: list[Any], patch: dict[str, Any]) -> list[Any]:
 
 
 def digest_of(written: Any) -> str:
-    """The note of a value that writing says."""
+    """The note for a value that writing gives."""
     return sha256(encode(written)).hexdigest()[:_DIGITS]
 
 
 def still_true(ours: Any, patch: dict[str, Any], spell: Spell) -> dict[str, Any]:
-    """A patch of settings without what was changed since: each key that writing now says otherwise than it did then.
+    """A patch of settings without the keys whose written value has changed since the patch was made.
 
-    A key with a note is patched while writing says what the note says, and one without while writing does not say it.
-    Older OpenTelemetry records hold patches without notes: what writing says too is then written in the usual way.
+    A key with a note is patched while the written value matches the note; a key without one while writing does not give
+    it. Older OpenTelemetry records hold patches without notes: a key that writing also gives then takes the written
+    value.
     """
     if type(ours) is list and "i" in patch:
         items = {
@@ -138,7 +139,7 @@ def still_true(ours: Any, patch: dict[str, Any], spell: Spell) -> dict[str, Any]
 
 
 def _stands(key: str, ours: dict[str, Any], notes: dict[str, Any]) -> bool:
-    """Whether writing says of a key what it said when the patch was made."""
+    """Whether writing still gives a key the value it had when the patch was made."""
     if key not in notes:
         return key not in ours
     note = notes[key]

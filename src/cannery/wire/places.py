@@ -1,7 +1,7 @@
-"""Where a reader found what it read, and how that becomes the path of a loss.
+"""Where a reader found what it read, and how a place becomes the path of a loss.
 
-A reader notes the path of each canister while it walks a body, so that nothing is read again to name a place. A path is
-a tuple of keys and positions; its text is made only when there is something to report.
+A reader records the path of each canister while it walks a body, so that nothing is read again to name a place. A
+path is a tuple of keys and positions; its text is made only when there is something to report.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from msgspec import Struct
 
 Path = tuple[str | int, ...]
 ControlPaths = Mapping[str, str | tuple[str, ...]]
-# The parts of a setting that a request has as one.
+# The parts of a setting that a request holds as one.
 _PARTS = {
     "@effort": "thinking.effort",
     "@budget": "thinking.budget",
     "@summary": "thinking.summary",
 }
-# Where answers keep their messages, below one of several.
+# The paths at which responses keep their messages, below a list of several.
 _ANSWERS: dict[str | int, str] = {"choices": "message", "candidates": "content"}
 _BELOW = re.compile(r"#(\d+)(.*)")
 _TOOL = re.compile(r"tools\[(\d+)\]")
 
 
 class Places(Struct):
-    """The paths of the canisters and tools of a body, in their order, and of settings by the name of the control.
+    """The paths of the canisters and tools of a body, in order, and of settings by the name of the control.
 
-    ``tools`` may stay empty where each tool stands at its position in ``tools``, ``settings`` may leave out what stands
-    where the dialect's table says.
+    ``tools`` may stay empty if each tool is at its position in ``tools``. ``settings`` may omit settings that are at
+    the path in the dialect's table.
     """
 
     canisters: list[Path] = []
@@ -43,7 +43,7 @@ class Places(Struct):
         self.settings.clear()
 
     def insert_history(self, start: int, count: int) -> None:
-        """Make room for canisters that are not in the body, because they were put in from elsewhere."""
+        """Make room for canisters that were inserted from elsewhere and are not in the body."""
         self.canisters[start:start] = [("history", number) for number in range(count)]
 
 
@@ -66,9 +66,9 @@ def _message_of(path: Path) -> Path:
 
 
 class Locator(Struct):
-    """How places become paths of the body that was read; without one, they name parts of the request.
+    """Turns places into paths of the body that was read; without a body, places name parts of the request.
 
-    ``control_paths`` says where the dialect of the body keeps its settings; None where there is no such dialect.
+    ``control_paths`` are the paths of settings in the body's dialect; None if there is no such dialect.
     """
 
     places: Places | None

@@ -1,7 +1,7 @@
-"""Data sets: dialects of one conversation a record, without answers, streams or endpoints.
+"""Data sets: dialects with one conversation per record, without responses, streams or endpoints.
 
-What they share: the refusal of everything that only an API has, the settings that a record has no room for, and text
-as the only thing that can be said.
+They share the refusal of everything that only an API has, losses for settings that a record cannot hold, and text as
+the only content.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from cannery.wire.media import NOT_BASE64, context_path, is_broken, is_text_file
 def data_set(
     name: str, rules: Rules, read_request: Any, write_request: Any, **more: Any
 ) -> Dialect:
-    """The dialect of a data set: requests only, unless ``more`` has what reads and writes answers."""
+    """The dialect of a data set: requests only, unless ``more`` adds readers and writers of responses."""
 
     def refuse(what: str) -> Callable[..., NoReturn]:
         def refused(*_: Any) -> NoReturn:
@@ -67,7 +67,7 @@ def data_set(
 
 
 def drop_settings(request: Request, report: Report, known: frozenset[str] = frozenset()) -> None:
-    """Name the model and the settings that a record has no room for."""
+    """Report the model and settings that a record cannot hold."""
     if request.model is not absent:
         report.lose("MODEL_DROPPED", "model")
     if request.tool_choice is not absent:
@@ -76,7 +76,7 @@ def drop_settings(request: Request, report: Report, known: frozenset[str] = froz
 
 
 class TextWriter:
-    """Says contents as text; ``dialect`` is whose residue and blocks are known."""
+    """Writes contents as text; ``dialect`` is the one whose residue and blocks are known."""
 
     def __init__(self, dialect: str, report: Report, *, is_same: bool) -> None:
         self.dialect = dialect
@@ -84,7 +84,7 @@ class TextWriter:
         self.is_same = is_same
 
     def spoken(self, piece: Piece) -> str:
-        """What a user, assistant, supervisor or document says; "" and a loss for what is no text."""
+        """The text of a user, assistant, supervisor or document canister; "" and a loss if it is not text."""
         canister: Any = piece.canister
         residue = canister.residue
         if residue is not None and residue.dialect != self.dialect:
@@ -98,7 +98,7 @@ class TextWriter:
         return self.text(canister.held, piece.place)
 
     def result(self, piece: Piece) -> str:
-        """What a tool answered."""
+        """The text of a tool result."""
         canister: Any = piece.canister
         text = self.spoken(piece)
         if not canister.is_error:
@@ -109,7 +109,7 @@ class TextWriter:
         return flag_error(text if text or stated is absent else stated)
 
     def text(self, content: AnyContent | str, place: Place) -> str:  # noqa: C901 - one case a kind
-        """The text of a content; "" and a loss for what has none."""
+        """The text of a content; "" and a loss if it has none."""
         if isinstance(content, str):
             return content
         match content:
@@ -144,7 +144,7 @@ class TextWriter:
         return ""
 
     def image(self, content: ImageContentClass, place: Place) -> str:  # noqa: ARG002 - for data sets with images
-        """What stands for an image."""
+        """The placeholder for an image."""
         self.report.lose("MEDIA_DROPPED", place)
         return ""
 

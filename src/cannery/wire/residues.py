@@ -1,7 +1,7 @@
-"""Keeping and giving back residue: what a dialect says beyond the model, as patches (``wire.patches``).
+"""Makes and applies residue: what a dialect expresses beyond the model, as patches (``wire.patches``).
 
-A reader takes the keys that it understands out of an object; the patch of what is left is made here. A writer applies
-it again with ``recall``, if the residue is of its own dialect.
+A reader takes the keys that it understands out of an object, and the rest becomes a patch. A writer applies the patch
+with ``recall`` if the residue is of its own dialect.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from cannery.messages.residue import Residue
 from cannery.wire.bodies import Object
 from cannery.wire.patches import digest_of, restore, still_true
 
-# The fields that a reader left, by their paths.
+# The fields that a reader did not take, by path.
 Left = list[tuple[str, Any]]
 NO_WORDS: frozenset[str] = frozenset()
 
 
 def set_again(left: Object) -> Object | None:
-    """The patch that sets what is left of an object of which a reader took all that it understands."""
+    """The patch that sets the fields left in an object after a reader took all that it understands."""
     return {"s": left} if left else None
 
 
@@ -31,9 +31,9 @@ def nested(
     renamed: Mapping[str, str] | None = None,
     notes: Mapping[str, str | None] | None = None,
 ) -> Object | None:
-    """The same with patches of inner objects, by their keys, and with keys that writing adds and the object lacked.
+    """The same, with patches of inner objects by key, and with keys that writing adds and the object lacked.
 
-    ``renamed`` are keys that the object spells otherwise than writing does; for ``notes`` see ``wire.patches``.
+    ``renamed`` are keys that the object spells differently from writing; for ``notes`` see ``wire.patches``.
     """
     patch: Object = {}
     if inner:
@@ -52,18 +52,18 @@ def nested(
 
 
 def setting(left: Object, inner: Mapping[str, Object | None], written: Object) -> Object | None:
-    """The patch of a setting; ``written`` is what writing says of keys that the setting spells otherwise or lacks."""
+    """The patch of a setting; ``written`` has the keys that writing gives in another spelling or adds."""
     dropped = [key for key in written if key not in left]
     return nested(left, inner, dropped, None, noted(written))
 
 
 def noted(written: Object) -> dict[str, str | None]:
-    """The notes of what writing says, by its keys."""
+    """The notes of what writing gives, by key."""
     return {key: digest_of(value) for key, value in written.items()}
 
 
 def keep_unusual(left: Object, key: str, usual: Any, written: Object) -> None:
-    """Take a field of a setting that has the value which writing gives it; else note that value as written."""
+    """Take a setting's field if its value is the one that writing gives; otherwise record that value as written."""
     if key in left and type(left[key]) is type(usual) and left[key] == usual:
         del left[key]
     else:
@@ -71,7 +71,7 @@ def keep_unusual(left: Object, key: str, usual: Any, written: Object) -> None:
 
 
 def take_usual(left: Object, key: str, usual: Any, dropped: list[str]) -> None:
-    """Take a field that has the value which writing gives it; note it as dropped where the object lacks it."""
+    """Take a field if its value is the one that writing gives; record it as dropped if the object lacks it."""
     if key not in left:
         dropped.append(key)
     elif type(left[key]) is type(usual) and left[key] == usual:
@@ -79,7 +79,7 @@ def take_usual(left: Object, key: str, usual: Any, dropped: list[str]) -> None:
 
 
 def beyond(value: Object, written: Object) -> Object | None:
-    """The patch of what an object says beyond what writing says again: objects by their fields, other values whole."""
+    """The patch of what an object has beyond what writing gives: objects by field, other values whole."""
     left: Object = {}
     inner: dict[str, Object | None] = {}
     for key, held in value.items():
@@ -92,31 +92,31 @@ def beyond(value: Object, written: Object) -> Object | None:
 
 
 def recall(ours: Any, patch: str | None) -> Any:
-    """Ours with a remembered patch applied."""
+    """Apply a remembered patch to our value."""
     return ours if patch is None else restore(ours, decode_json(patch))
 
 
 def recall_settings(
     ours: Object, residue: Residue | None, spell: Callable[[str], str] = str
 ) -> Object:
-    """The settings that a request has now with their residue; ``spell`` gives the usual spelling of a key."""
+    """The current settings of a request with their residue; ``spell`` gives the usual spelling of a key."""
     if residue is None or residue.envelope is None:
         return ours
     patch = decode_json(residue.envelope)
     if patch.keys() == {"s"} and spell is str and ours.keys().isdisjoint(patch["s"]):
-        # Fields beside those that are written, which is what most residue is.
+        # Most residue is fields beside the written ones.
         return {**ours, **patch["s"]}
     return restore(ours, still_true(ours, patch, spell))  # type: ignore[no-any-return]
 
 
 def own_residue(value: Any, dialect: str) -> Residue | None:
-    """The residue of a value if it is this dialect's."""
+    """The residue of a value if it is of this dialect."""
     residue: Residue | None = value.residue
     return residue if residue is not None and residue.dialect == dialect else None
 
 
 def form_words(residue: Residue | None) -> frozenset[str]:
-    """The words of a form, where a dialect notes several spellings as words."""
+    """The words of a form, if a dialect records several spellings as words."""
     if residue is None or residue.form is None:
         return NO_WORDS
     return frozenset(residue.form.split())
@@ -124,11 +124,11 @@ def form_words(residue: Residue | None) -> frozenset[str]:
 
 def dropped_keys(patch: str | None) -> Left:
     """The fields that a residue of another dialect sets, with their values: what the writer leaves out."""
-    # Only these parts of a patch set anything, at whatever level.
+    # Only these parts of a patch set anything, at any level.
     if patch is None or not ('"s"' in patch or '"a"' in patch or '"v"' in patch):
         return []
     found = decode_json(patch)
-    # Records of a stored chat keep their content parts as they are, and their fields without a patch around them.
+    # Records of a stored chat keep their content parts unchanged, and their fields without a patch around them.
     if type(found) is not dict:
         return []
     if len(found) == 1 and "s" in found:

@@ -1,4 +1,4 @@
-"""JSON Schemas of tools and answers, as far as several servers look at them."""
+"""JSON Schemas of tools and outputs: the checks that several servers make."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cannery.messages.absence import Absential
 from cannery.messages.json_text import decode_json
 from cannery.wire.bodies import Object
 
-# What OpenAI takes of a strict schema (developers.openai.com/api/docs/guides/structured-outputs, read 2026-11-15).
+# What OpenAI accepts in a strict schema (developers.openai.com/api/docs/guides/structured-outputs, read 2026-11-15).
 _STRICT = frozenset(
     {
         "type",
@@ -47,14 +47,14 @@ _KINDS = frozenset({"type", "anyOf", "$ref", "enum", "const"})
 
 
 class _Parameters(Struct, frozen=True, gc=False):
-    """What is looked at of the parameters of a tool."""
+    """The fields of tool parameters that are checked."""
 
     type: str | UnsetType = UNSET
     properties: Raw | UnsetType = UNSET
 
 
 class _Kind(Struct, frozen=True, gc=False):
-    """What is looked at of a schema of any kind."""
+    """The fields of any schema that are checked."""
 
     type: Any = None
 
@@ -65,7 +65,7 @@ _OBJECT = '{"type":"object",'
 
 
 def lists_properties(schema: Absential[str]) -> bool:
-    """Whether the text of a schema is that of an object that names its properties."""
+    """Whether a schema text describes an object with named properties."""
     try:
         found = _decode(str(schema))
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
@@ -74,7 +74,7 @@ def lists_properties(schema: Absential[str]) -> bool:
 
 
 def of_object(schema: str) -> Any:
-    """A schema, ready to be encoded, that says that it is about an object."""
+    """A schema, ready to be encoded, that declares an object."""
     if schema.startswith(_OBJECT) or _names_object(schema):
         return Fragment(schema)
     return {**decode_json(schema), "type": "object"}
@@ -88,14 +88,17 @@ def _names_object(schema: str) -> bool:
 
 
 def object_schema(schema: Object) -> Object:
-    """A schema as OpenAI takes it: "object schema missing properties" is an error (github/copilot-cli#2223)."""
+    """A schema in the form OpenAI accepts.
+
+    "object schema missing properties" is an error otherwise (github/copilot-cli#2223).
+    """
     if schema.get("type") == "object" and "properties" in schema:
         return schema
     return {**schema, "type": "object", "properties": schema.get("properties", {})}
 
 
 def is_strict(schema: Any) -> bool:
-    """Whether OpenAI would hold an answer to a schema: an object, closed, with every property required."""
+    """Whether OpenAI would enforce a schema strictly: a closed object with every property required."""
     return type(schema) is dict and schema.get("type") == "object" and _is_held(schema)
 
 

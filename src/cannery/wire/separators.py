@@ -1,7 +1,7 @@
-"""Separates the texts on both sides of a block that another dialect leaves out.
+"""Separates the texts on both sides of a block that is left out for another dialect.
 
-A block that only its own dialect understands, such as that of a hosted tool, is left out for another dialect. If it
-was between two texts of the model, a blank line is put before the second. A readable summary becomes text.
+A block that only its own dialect understands, such as a hosted tool's, is left out. If it was between two texts of
+the model, the second text gets a blank line before it. A readable summary becomes text.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from cannery.wire.contract import Piece, Uses
 from cannery.wire.losses import Report
 from cannery.wire.turns import changed
 
-# The tag of a block that says in words what a hosted tool did.
+# The tag of a text block that describes the action of a hosted tool.
 HOSTED_TEXT = "hosted_text"
-# A block of which nothing is to be said, but that it stood between two texts.
+# A block that is written as nothing and still separates two texts.
 SILENCE = new_opaque("", HOSTED_TEXT, "{}")
-# The tag of a block that stands for the messages before it.
+# The tag of a block that replaces the messages before it.
 COMPACTION = "compaction"
-# Where blocks keep words that stand for them, by their tag, and what is told of saying these.
+# The fields in which blocks keep a text that can replace them, by tag, and the loss detail.
 _SUMMARIES = {
     COMPACTION: ("content", "SUMMARY_TO_TEXT"),
     HOSTED_TEXT: ("content", "HOSTED_TO_TEXT"),
@@ -42,9 +42,9 @@ _BLANK_LINE = "\n\n"
 def separated_texts(
     pieces: list[Piece], dialect: str, report: Report, *, is_answer: bool = False
 ) -> list[Piece]:
-    """The pieces with a blank line before a text where something that stands before it will be left out.
+    """The pieces, with a blank line before a text if something before it will be left out.
 
-    All texts of an answer stand in one message; in a request only those that were in one.
+    In a response all texts share one message; in a request only texts of the same message are considered.
     """
     parted: list[Piece] = []
     before: str | None = None
@@ -60,7 +60,7 @@ def separated_texts(
         arranged = piece
         if kind is AssistantCanisterClass:
             if type(held) is OpaqueContentClass and (is_answer or held.dialect != dialect):
-                # What an answer shows between two texts, many programs do not.
+                # Many programs do not show what stands between two texts of an answer.
                 is_gap = True
                 if held == SILENCE:
                     continue
@@ -77,7 +77,7 @@ def separated_texts(
 
 
 def _summary(content: OpaqueContentClass, place: int | None, report: Report) -> Any:
-    """The summary that a block holds, or the block."""
+    """The summary that a block holds, or the block itself."""
     found = _readable(content)
     if found is None:
         return content
@@ -89,7 +89,7 @@ def _summary(content: OpaqueContentClass, place: int | None, report: Report) -> 
 
 
 def _readable(content: OpaqueContentClass) -> tuple[str, bool] | None:
-    """The summary of a block, and whether a sealed copy stands beside it; None if it has no summary."""
+    """The summary of a block, and whether a sealed copy accompanies it; None without a summary."""
     if content.tag not in _SUMMARIES:
         return None
     key = _SUMMARIES[content.tag][0]
@@ -101,7 +101,7 @@ def _readable(content: OpaqueContentClass) -> tuple[str, bool] | None:
 
 
 def _lacking(before: str | None, words: str) -> str:
-    """The line ends that two texts lack for a blank line between them."""
+    """The line ends that are missing for a blank line between two texts."""
     if not before or not words:
         return ""
     ends = len(before) - len(before.rstrip("\n")) + len(words) - len(words.lstrip("\n"))
@@ -118,7 +118,7 @@ def _prefixed(held: Any, prefix: str) -> Any:
 
 
 def _shifted(citation: Any, count: int) -> Any:
-    """A citation of a text that begins further behind."""
+    """A citation of a text that now begins at a later offset."""
     spans = {
         name: value + count
         for name in ("start", "end")
@@ -139,24 +139,24 @@ def _is_call(event: Event) -> bool:
 
 
 class Separator:
-    """Does the same for the events of an answer."""
+    """The same for the stream events of a response."""
 
     def __init__(self, dialect: str, uses: Uses | None = None) -> None:
         self._dialect = dialect
         self._uses = uses
-        # Parts that were said otherwise, and what waits for the outcome of one.
+        # Parts that were written in another form, and events that wait for an outcome.
         self._gone: set[int] = set()
         self._behind: list[Event] = []
         self._has_waiting = False
         self._before = ""
         self._is_gap = False
-        # Parts of text; those behind a gap that have not said anything yet; by how much spans shift.
+        # Text parts; those after a gap that are still empty; the offset by which their spans shift.
         self._texts: set[int] = set()
         self._waiting: set[int] = set()
         self._shifts: dict[int, int] = {}
 
     def events(self, event: Event) -> Sequence[Event]:
-        """What an event becomes."""
+        """The events to emit for one event."""
         kind = type(event)
         if self._has_waiting and self._uses is not None:
             if kind is Finish or kind is Failure:
@@ -179,18 +179,18 @@ class Separator:
         return (event,)
 
     def _released(self, outcome: Sequence[Event]) -> list[Event]:
-        """What comes of a block, and what waited for that, as far as it does not wait for another."""
+        """The events for a block and those that waited for it, up to the next one that waits."""
         self._has_waiting = False
         behind, self._behind = self._behind, []
         heard = self._again(outcome)
         self._is_gap = self._is_gap or not any(map(_is_call, heard))
         heard += [said for event in behind for said in self.events(event)]
-        # What comes of the block stood behind what waited for it.
+        # The block's events come after the events that waited for it.
         self._is_gap = self._is_gap or bool(behind)
         return heard
 
     def _again(self, events: Sequence[Event]) -> list[Event]:
-        """What events become that stand for others."""
+        """Process events that replace others."""
         return [
             said
             for event in events

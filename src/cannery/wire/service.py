@@ -1,6 +1,6 @@
-"""What a provider's service does around bodies, as values: its headers, replies, streams, models and token counts.
+"""Values for what a provider's service does around bodies: headers, replies, streams, models and token counts.
 
-The gateway and telemetry read these from a dialect, so that they name none.
+The gateway and telemetry read these from a dialect, so that they name no dialect.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from msgspec import Struct
 
 from cannery.wire.framing import SSE, Framing
 
-# The time that lists of models give for those whose age is unknown: 2026-01-01, in seconds since 1970.
+# The creation time that model lists give for a model of unknown age: 2026-01-01, in seconds since 1970.
 MODELS_CREATED = 1_767_225_600
-# What a URL of Vertex AI has before its endpoints: Gemini, partners' models and the OpenAI-like one live there.
+# The URL part before a Vertex AI endpoint: Gemini, partner models and the OpenAI-compatible API are below it.
 VERTEX_BASE = "/projects/{project}/locations/{location}"
 
 
 class Headers(Struct, frozen=True, gc=False):
     """The headers of a service, in lower case.
 
-    ``key`` holds a key, or is ``bearer``; ``always`` goes with every request. ``forwarded`` are the headers of a caller
-    that an upstream of the same dialect gets, ``returned`` those of an upstream that the caller gets (a name ends in
-    ``*`` where only its beginning is fixed). Only clients of this service send the headers in ``tell``, and a
-    ``user-agent`` that begins like one of ``agents``. ``asked`` are headers that the service wants with a body that has
-    a field, by that field; each is a list of words.
+    ``key`` is the header of the key, or ``bearer``; ``always`` is sent with every request. ``forwarded`` are the
+    headers of a caller that an upstream of the same dialect gets, ``returned`` those of an upstream that the caller
+    gets; a trailing ``*`` matches any end of the name. Only clients of this service send the headers in ``tell`` and
+    a ``user-agent`` with a prefix in ``agents``. ``asked`` are headers that the service requires for a body with a
+    certain field, by field; each is a list of words.
     """
 
     key: str = "bearer"
@@ -35,17 +35,17 @@ class Headers(Struct, frozen=True, gc=False):
     returned: tuple[str, ...] = ()
     tell: tuple[str, ...] = ()
     agents: tuple[str, ...] = ()
-    # A second name under which clients look for the id of a request.
+    # An additional name under which clients look for the request id.
     request_id: str | None = None
-    # The header that names the kind of an error, and how an error is named in it.
+    # The header with the kind of an error, and the form of the kind in it.
     error_kind: str | None = None
     name_error: Callable[[Any], str] | None = None
 
 
 class TokenFields(Struct, frozen=True, gc=False):
-    """Where an answer counts its tokens: the field, and in it the names whose counts add up.
+    """The token counts of a response: the field, and the names in it whose counts are added.
 
-    A name with a dot leads into an object; without a field the counts stand in the answer itself.
+    A name with a dot leads into an object; without a field the counts are at the top level of the response.
     """
 
     field: str = "usage"
@@ -56,20 +56,20 @@ class TokenFields(Struct, frozen=True, gc=False):
 
 
 class Replies(Struct, frozen=True, gc=False):
-    """What whole answers look like: how their ids begin, the fields of which each has one, and their tokens."""
+    """The shape of whole responses: id prefixes, fields of which each response has one, and token fields."""
 
     id_prefix: str = ""
     fields: tuple[str, ...] = ()
     tokens: TokenFields = TokenFields()
-    # Whether answers have fields that no request may send back.
+    # Whether responses have fields that a request must not send back.
     has_own_fields: bool = False
 
 
 class Streams(Struct, frozen=True, gc=False):
-    """What streams look like: their framing, and bytes of which each that came to its end has one.
+    """The shape of streams: their framing, and byte sequences of which every complete stream contains one.
 
-    ``query`` asks for the framing in a URL; without it the service sends one JSON list. ``ping`` is for clients that do
-    not pass over that of the framing. ``tells_usage`` is False where usage comes only if it is asked for.
+    ``query`` requests the framing in a URL; without it the service sends one JSON list. ``ping`` is for clients that
+    do not ignore the framing's own. ``tells_usage`` is False if usage is sent only on request.
     """
 
     framing: Framing = SSE
@@ -77,12 +77,12 @@ class Streams(Struct, frozen=True, gc=False):
     query: str = ""
     ping: bytes | None = None
     tells_usage: bool = True
-    # Whether a request streams that does not say.
+    # Whether a request streams by default.
     by_default: bool = False
 
     @property
     def silence(self) -> bytes:
-        """What may be sent while there is nothing to say; b"" for nothing."""
+        """The bytes that keep an idle stream open; b"" for none."""
         return self.framing.ping if self.ping is None else self.ping
 
 
@@ -95,20 +95,20 @@ def _list_models(listed: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 class Models(Struct, frozen=True, gc=False):
-    """How a service tells of its models: one by name and owner, and a list of them.
+    """The form in which a service describes its models: one by name and owner, and a list.
 
-    ``page`` asks for as many as it gives at once. The defaults are those of servers that copy OpenAI's.
+    ``page`` requests the largest page. The defaults are those of servers that copy OpenAI's.
     """
 
     describe: Callable[[str, str], dict[str, Any]] = _describe_model
     describe_all: Callable[[list[dict[str, Any]]], dict[str, Any]] = _list_models
     page: str = ""
-    # What is told of one model that is asked for by name, where that is more than the list says.
+    # The description of a single model, if it has more fields than the list.
     show: Callable[[str, str], dict[str, Any]] | None = None
 
 
 class Host(Struct, frozen=True, gc=False):
-    """Where a provider serves its dialects itself: the base URL, variables that hold a key, names of its models."""
+    """A provider's own service of its dialects: base URL, environment variables with a key, model names."""
 
     url: str
     key_variables: tuple[str, ...]
@@ -116,17 +116,17 @@ class Host(Struct, frozen=True, gc=False):
 
 
 def count_reply(tokens: int) -> dict[str, Any]:
-    """A count of input tokens as most services say it."""
+    """A count of input tokens in the most usual form."""
     return {"input_tokens": tokens}
 
 
 class Continuing(Struct, frozen=True, gc=False):
-    """How a request names what it goes on from, where it can.
+    """The fields by which a request names the conversation that it continues.
 
-    ``reply`` is the field with the id of the last reply, ``conversation`` the one with the name of a conversation, and
-    ``thread`` that of a thread, which keeps its tools. Replies that are kept are asked for below ``endpoint``.
-    ``ignored`` are fields that mean nothing to a gateway, ``unserved`` those that ask for what only the service itself
-    runs, each with the sentence that refuses it.
+    ``reply`` is the field with the id of the last reply, ``conversation`` the one with the id of a conversation, and
+    ``thread`` that of a thread, which keeps its tools. Stored replies are fetched below ``endpoint``. ``ignored`` are
+    fields that mean nothing to a gateway. ``unserved`` are fields that request something only the service itself can
+    run, each with its error sentence.
     """
 
     reply: str = ""
@@ -138,38 +138,38 @@ class Continuing(Struct, frozen=True, gc=False):
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """All fields of a request that are about this."""
+        """All request fields that concern continuation."""
         named = (self.reply, self.conversation, self.thread, *self.ignored)
         return (*filter(None, named), *(field for field, _ in self.unserved))
 
     @property
     def noun(self) -> str:
-        """What the service calls a reply."""
+        """The service's word for a reply."""
         return self.reply.removeprefix("previous_").removesuffix("_id")
 
 
 class Service(Struct, frozen=True, gc=False):
-    """All of it, and the names that telemetry has for it."""
+    """Everything above, and the service's names in telemetry."""
 
-    # None where there is no such place, or more than one.
+    # None if there is no such place, or more than one.
     host: Host | None = None
     headers: Headers = Headers()
     replies: Replies = Replies()
     streams: Streams = Streams()
     models: Models = Models()
     count: Callable[[int], dict[str, Any]] = count_reply
-    # Where the request stands in a body that asks for its tokens, if it is not that body itself.
+    # The path of the request inside the body of a token count; "" if it is that body itself.
     counted: tuple[str, ...] = ()
-    # The version that clients ask the service for, which say by it what they may send; None where there is none.
+    # The version that clients request from the service, by which they show what they may send; None without versions.
     version: Mapping[str, str] | None = None
-    # What is answered to a request that asks nothing, such as one that only loads a model; None where there is none.
+    # The reply to a request that asks nothing, such as one that only loads a model; None if there is no such request.
     idle: Callable[[bytes], dict[str, Any] | None] | None = None
     continuing: Continuing = Continuing()
-    # The beginnings of its endpoints that are no conversation, without the version, and verbs behind a model's name.
+    # Prefixes of its endpoints that are not conversations, without the version, and verbs after a model's name.
     passed: tuple[str, ...] = ()
     passed_verbs: tuple[str, ...] = ()
-    # Whether servers of this dialect live below any path, so that a base URL with a path has the version in it.
+    # Whether servers of this dialect live below any path, so that a base URL with a path includes the version.
     is_anywhere: bool = False
-    # The provider and the operation in OpenTelemetry's conventions; "" for the vendor in the dialect's name.
+    # The provider and operation in OpenTelemetry's conventions; "" for the vendor in the dialect's name.
     provider: str = ""
     operation: str = "chat"

@@ -1,7 +1,7 @@
-"""Settings of requests read: the rows of a table by their keys, and one object of settings on its way (``Reading``).
+"""Reads the settings of requests: table rows by key, and an object of settings in progress (``Reading``).
 
-What no row takes stays in the object and is the residue; of two spellings of a key the usual one counts. The tables are
-made in ``wire.settings``.
+Fields that no row takes stay in the object as residue; of two spellings of a key the usual one counts. The tables are
+built in ``wire.settings``.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from cannery.wire.residues import nested, noted
 
 
 class Spelled(Struct, frozen=True):
-    """Instead of a patch: the setting is kept to the letter, since writing says ``written``, or nothing if absent."""
+    """In place of a patch: the setting is kept exactly, because writing gives ``written`` (nothing if absent)."""
 
     written: Any = absent
 
 
-# What a value says, and the patch of its spelling.
+# A value, and the patch of its spelling.
 Said = tuple[Any, Object | Spelled | None]
 NOT_READ: Said = (absent, None)
 
@@ -33,10 +33,10 @@ Plain = tuple[str, tuple[type, ...], "dict[str, Plain] | str | None"]
 
 
 class Row(Struct):
-    """One key of an object: a setting, or an object that has settings (``within``).
+    """One key of an object: a setting, or an object that contains settings (``within``).
 
-    ``noted`` are the names of what usually stands elsewhere, with the settings that are found there. One that
-    ``is_later`` is read when those before it were, and only where they found nothing of its name.
+    ``noted`` are the names of settings that usually stand elsewhere, with the settings found there. A row that
+    ``is_later`` is read after the others, and only if they did not find its name.
     """
 
     key: str
@@ -47,9 +47,9 @@ class Row(Struct):
     names: tuple[str, ...] = ()
     noted: tuple[tuple[str, frozenset[str]], ...] = ()
     is_later: bool = False
-    # For an older name: what is to be known of it where values are taken as they are.
+    # For an older name: the types of values that are taken unchanged.
     older: Plain | None = None
-    # Whether it has one spelling and stands nowhere else.
+    # Whether it has one spelling and one place.
     is_usual: bool = False
 
 
@@ -58,10 +58,10 @@ class Level(Struct):
 
     respell: Callable[[str], str]
     rows: dict[str, Row] = {}
-    # By usual keys: the names of settings, the types of values of which nothing else is to be known, and for an object
-    # that has settings the same of its fields; by older keys: the usual ones.
+    # By usual key: the names of settings, the types of values that need no further check, and for an object with
+    # settings the same of its fields; by older key: the usual ones.
     plain: dict[str, Plain] = {}
-    # The usual spellings of keys by the other ones.
+    # The usual spellings of keys, by the other spelling.
     usual: dict[str, str] = {}
 
     def add(self, row: Row) -> None:
@@ -79,25 +79,25 @@ class Level(Struct):
             self.plain[row.key] = row.older
 
     def held(self, key: str) -> Level:
-        """The level of an object within this one."""
+        """The level of an object inside this one."""
         if key not in self.rows:
             self.add(Row(key, within=Level(self.respell)))
         return self.rows[key].within  # type: ignore[return-value]
 
     def understands(self, fields: Object) -> bool:
-        """Whether there may be a setting among fields: not if all objects that could have some are empty."""
+        """Whether fields may contain a setting: not if every object that could hold one is empty."""
         return any(
             fields[key] or self.rows[key].within is None or self.usual.get(key) in fields
             for key in fields.keys() & self.rows.keys()
         )
 
     def spelled_twice(self, fields: Object) -> dict[str, str]:
-        """The usual spellings of keys that fields have in both spellings, and the other ones."""
+        """The usual spellings of keys that occur in both spellings, and the other ones."""
         others = self.usual.keys() & fields.keys() if self.usual else ()
         return {usual: other for other in others if (usual := self.usual[other]) in fields}
 
     def name(self, steps: tuple[str, ...], names: tuple[str, ...]) -> None:
-        """Name an object that has settings, by its path from here, if there is one."""
+        """The level of an object with settings, by its path from here, if there is one."""
         row = self.rows.get(steps[0])
         if row is not None and row.within is not None:
             if len(steps) > 1:
@@ -107,10 +107,10 @@ class Level(Struct):
 
 
 class Reading(Struct):
-    """One object of settings while it is read: the fields that are left, what was found, and how it was spelled.
+    """One object of settings being read: the fields left, the settings found, and their spelling.
 
-    ``inner`` are the patches of fields that were taken; ``written`` is what writing says of fields that are kept to the
-    letter, or are lacking.
+    ``inner`` are the patches of fields that were taken; ``written`` is what writing gives for fields that are kept
+    exactly or are missing.
     """
 
     left: Object
@@ -126,7 +126,7 @@ class Reading(Struct):
     notes: dict[str, str | None] = {}
 
     def read(self, level: Level) -> None:
-        """Take what the rows of a level understand; of two spellings of a key the usual one counts."""
+        """Take the fields that the rows of a level understand; of two spellings of a key the usual one counts."""
         left, rows = self.left, level.rows
         self.notes.update(dict.fromkeys(level.spelled_twice(left).values()))
         later: list[str] = []
@@ -163,7 +163,7 @@ class Reading(Struct):
             self._note(row, key)
 
     def _enter(self, row: Row, key: str, level: Level) -> None:
-        """Read an object that has settings; where nothing is taken from it, it stays whole."""
+        """Read an object with settings; if nothing is taken from it, it stays whole."""
         fields = self.left[key]
         if type(fields) is not dict:
             return
@@ -177,7 +177,7 @@ class Reading(Struct):
                 self._note(row, key)
 
     def take(self, usual: str, key: str, patch: Object | Spelled | None = None) -> None:
-        """Take a field that was understood, by its usual key and by its own, unless it is kept to the letter."""
+        """Take an understood field, by its usual key and its own, unless it is kept exactly."""
         if type(patch) is Spelled:
             if patch.written is not absent:
                 self.written[usual] = patch.written
@@ -189,7 +189,7 @@ class Reading(Struct):
             self.renamed[usual] = key
 
     def _note(self, row: Row, key: str) -> None:
-        """Note the place of what may stand elsewhere, too."""
+        """Record the place of a setting that may also stand elsewhere."""
         places, path = self.places.settings, (*self.path, key)
         if self.is_respelled or key != row.key:
             places.update(dict.fromkeys(row.names, path))

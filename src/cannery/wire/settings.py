@@ -1,11 +1,11 @@
 """Settings of requests as tables that are read in both directions.
 
-A row (``Setting``) says what the model calls a setting, where it stands in a body, how its value is spelled there
-(``Form``), and how a value of another dialect is made to fit. A table (``SettingTable``) reads and writes all of its
-rows: what no row takes stays in the body and is the residue, and a control without a row is reported as lost.
+A row (``Setting``) gives the model's name of a setting, its path in a body, the spelling of its value (``Form``), and
+how a value from another dialect is adjusted. A table (``SettingTable``) reads and writes all of its rows. A field
+without a row stays in the body and becomes residue; a control without a row is reported as lost.
 
-A dialect has functions only for what is odd. ``read(value, reading)`` gives what a value says, or ``absent``, and the
-patch of its spelling. ``fit`` and ``write(value, writing)`` give what stands in the body, or ``absent`` for nothing.
+A dialect has functions only for exceptions. ``read(value, reading)`` gives the model's value, or ``absent``, and the
+patch of its spelling. ``fit`` and ``write(value, writing)`` give the value for the body, or ``absent`` for nothing.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ from cannery.wire.losses import Report
 from cannery.wire.places import ControlPaths, Places
 from cannery.wire.setting_reading import NOT_READ, Level, Plain, Reading, Row, Said
 
-# The facts of thinking, which several settings may give.
+# The facts of the thinking setting, which several settings may hold.
 _PARTS = frozenset({"enabled", "effort", "budget", "summary", "adaptive"})
 
 
-# What is written of a request, in this order.
+# The parts of a request in the order in which they are written.
 _GIVEN = ("tool_choice", *Controls.__struct_fields__)
 
 
-# What stands in a body for a value of the model.
+# The value in a body for a value of the model.
 Write = Callable[[Any, "Writing"], Any]
 Fit = Write
 
 
 class Form(Struct, frozen=True):
-    """How a value is spelled: values of ``types`` are taken as they are, others are read.
+    """The spelling of a value: values of ``types`` are taken unchanged, others are read.
 
-    Values of ``older`` types are taken under a key that is an older name of the setting, if its usual key is not there;
-    a word of the form says so.
+    Values of ``older`` types are accepted under a key that is an older name of the setting, if the usual key is
+    missing; a word of the form records this.
     """
 
     types: tuple[type, ...] = ()
@@ -64,9 +64,9 @@ class Form(Struct, frozen=True):
 class Setting(Struct, frozen=True):
     """One row: the name of a control, of a fact of thinking, ``model``, ``stream`` or ``tool_choice``, and its path.
 
-    Of several rows with one name the first is written; the others are read where those before them say nothing. The
-    path is "" where a service has no such field. ``fit`` changes what comes from another dialect before it is written.
-    ``also`` are other names of what stands there.
+    Of several rows with one name the first is written; the others are read if the rows before them find nothing. The
+    path is "" if a service has no such field. ``fit`` adjusts a value from another dialect before it is written.
+    ``also`` are other names of the same field.
     """
 
     name: str
@@ -80,7 +80,7 @@ class Setting(Struct, frozen=True):
 
 
 class Writing(Struct):
-    """A body while settings are written to it; ``name`` is the control that is being written."""
+    """A body being filled with settings; ``name`` is the current control."""
 
     request: Request
     report: Report
@@ -89,11 +89,11 @@ class Writing(Struct):
     name: str = ""
 
     def drop(self, detail: str = "", name: str = "") -> None:
-        """Report that a control, or what ``name`` says of it, is left out."""
+        """Report that a control, or its fact ``name``, is left out."""
         self.report.lose("CONTROL_DROPPED", f"@{name or self.name}", detail)
 
     def change(self, detail: str, name: str = "") -> None:
-        """Report that a control, or what ``name`` says of it, is approximated."""
+        """Report that a control, or its fact ``name``, is approximated."""
         self.report.lose("CONTROL_CHANGED", f"@{name or self.name}", detail)
 
 
@@ -110,16 +110,16 @@ def _read_object(value: Any, _: Reading) -> Said:
 
 
 NUMBER, WHOLE, FLAG, TEXT = Form((int, float)), Form((int,)), Form((bool,)), Form((str,))
-# Several texts; those of none say nothing and stay residue.
+# A list of texts; an empty list means nothing and stays residue.
 TEXTS = Form(read=_read_texts, write=lambda value, _: [*value])
-# An object of any fields, which the model keeps as its text.
+# An object with any fields, which the model keeps as text.
 OBJECT = Form(read=_read_object, write=lambda value, _: decode_json(value))
-# What a service does anyway, so that no body says it.
+# The service's default, which no body states.
 UNSAID = Form(write=lambda *_: absent)
 
 
 def within(least: float, most: float, detail: str) -> Fit:
-    """Keep a number within what a server takes."""
+    """Limit a number to the range that a server accepts."""
 
     def fit(value: Any, to: Writing) -> Any:
         legal = min(max(value, least), most)
@@ -131,7 +131,7 @@ def within(least: float, most: float, detail: str) -> Fit:
 
 
 def at_most(most: int, detail: str) -> Fit:
-    """Keep the first of several texts."""
+    """Keep the first few of a list of texts."""
 
     def fit(value: Sequence[str], to: Writing) -> Sequence[str]:
         if len(value) > most:
@@ -142,7 +142,7 @@ def at_most(most: int, detail: str) -> Fit:
 
 
 def unless(usual: object, detail: str) -> Form:
-    """What a service does anyway: anything but ``usual`` is lost."""
+    """Report any value but ``usual``, which is what the service does anyway."""
 
     def write(value: Any, to: Writing) -> Any:
         if value != usual:
@@ -153,7 +153,7 @@ def unless(usual: object, detail: str) -> Form:
 
 
 def among(sent: Callable[[Object], Iterable[str]]) -> Fit:
-    """Leave out a choice among tools that were not sent; ``sent`` gives the names of those in a body."""
+    """Drop a choice among tools that were not sent; ``sent`` gives the names of the tools in a body."""
 
     def fit(choice: Any, to: Writing) -> Any:
         if is_possible(choice, sent(to.body)):
@@ -168,10 +168,10 @@ def among(sent: Callable[[Object], Iterable[str]]) -> Fit:
 
 
 class SettingTable:
-    """The settings of a dialect; ``paths`` is where each stands, ``modelled`` all paths that are read.
+    """The settings of a dialect; ``paths`` gives the place of each, ``modelled`` all paths that are read.
 
-    ``more`` are paths of names without a row, ``tools`` writes the tools of a request, and ``assumed`` is what a body
-    means that does not say it. ``respell`` gives the other spelling of a key.
+    ``more`` are paths of names without a row, ``tools`` writes the tools of a request, and ``assumed`` are values
+    that a body implies by omission. ``respell`` gives the other spelling of a key.
     """
 
     def __init__(
@@ -200,10 +200,10 @@ class SettingTable:
         self._writers = {
             row.name: (*_split(steps[row.path]), row.fit, row.form.write) for row in reversed(rows)
         }
-        # Where those stand that are written as they are: at the top, and in an object.
+        # The places of settings that are written unchanged: at the top level, and in an object.
         as_is = {name: row for name, row in self._writers.items() if row[3] is None and row[1]}
         self._held = {name: row[:2] for name, row in as_is.items() if row[0] and row[2] is None}
-        # For the same dialect nothing has to be made to fit.
+        # Values from the same dialect need no adjustment.
         self._own_keys = {name: row[1] for name, row in as_is.items() if not row[0]}
         self._keys = {name: key for name, key in self._own_keys.items() if as_is[name][2] is None}
         self._model, self._stream = self._keys.get("model"), self._keys.get("stream")
@@ -211,9 +211,9 @@ class SettingTable:
     def read(
         self, body: Object, places: Places, tools: tuple[Tool, ...] = (), form: Sequence[str] = ()
     ) -> tuple[Any, tuple[Tool, ...], Any, Controls, Any, Residue | None]:
-        """The fields of a request behind its conversation: model, tools, choice, controls, stream and residue.
+        """The request fields after its conversation: model, tools, choice, controls, stream and residue.
 
-        ``body`` has no messages and no tools any more; ``form`` are words for how these were spelled.
+        ``body`` no longer has messages and tools; ``form`` are words for how these were spelled.
         """
         found: Object = {}
         left: Object = {}
@@ -255,7 +255,7 @@ class SettingTable:
         tools: tuple[Tool, ...],
         form: Sequence[str],
     ) -> Residue | None:
-        """Take the settings that are left to be looked at closely; the rest is the residue."""
+        """Take the settings that need a closer check; the rest is the residue."""
         patch: Object | None = {"s": left} if left else None
         if self._assumed or (left and self._level.understands(left)):
             reading = Reading(left, found, places, [*form], tools)
@@ -321,7 +321,7 @@ class SettingTable:
 
 
 def _takes_all(fields: Object, plain: Mapping[str, Plain], found: Object) -> bool:
-    """Take an object if each of its fields is a setting of which nothing else is to be known; whether it is."""
+    """Take an object if each of its fields is a setting that needs no further check; whether it was taken."""
     taken: Object = {}
     for key, value in fields.items():
         row = plain.get(key)
@@ -333,7 +333,7 @@ def _takes_all(fields: Object, plain: Mapping[str, Plain], found: Object) -> boo
 
 
 def _join_parts(found: Object) -> None:
-    """Make one setting of the facts of thinking."""
+    """Join the facts of thinking to one setting."""
     if not _PARTS.isdisjoint(found):
         found["thinking"] = new_thinking(
             found.pop("enabled", absent),
@@ -345,13 +345,13 @@ def _join_parts(found: Object) -> None:
 
 
 def _split(steps: tuple[str, ...]) -> tuple[str, str]:
-    """The object in which a setting is written, "" for the body itself, and its key there."""
+    """The object in which a setting is written ("" for the body itself), and its key there."""
     *holders, key = steps
     return ".".join(holders), key
 
 
 def spellings(paths: Iterable[str], respell: Callable[[str], str]) -> tuple[str, ...]:
-    """Every way to spell some paths, the usual one first."""
+    """Every spelling of some paths, the usual one first."""
     return tuple(
         ".".join(steps)
         for path in paths
@@ -364,7 +364,7 @@ def _paths(rows: Sequence[Setting], more: Mapping[str, str]) -> dict[str, str | 
     for row in rows:
         for name in (row.name, *row.also) if row.path else ():
             known = found.setdefault(name, {})
-            # What stands within another place of the same name is no place of its own.
+            # A place inside another place of the same name does not count.
             if not any(row.path.startswith(f"{path}.") for path in known):
                 known[row.path] = None
     paths = {name: (*each,) if len(each) > 1 else next(iter(each)) for name, each in found.items()}
@@ -372,7 +372,7 @@ def _paths(rows: Sequence[Setting], more: Mapping[str, str]) -> dict[str, str | 
 
 
 def _modelled(rows: Sequence[Setting]) -> Iterator[str]:
-    """The places of all settings, but for objects of which only parts are settings."""
+    """The places of all settings, except objects of which only parts are settings."""
     for row in rows:
         parts = {each.name for each in rows if each.path.startswith(f"{row.path}.")}
         if row.path and (_is_read(row) or parts <= {row.name}):

@@ -1,6 +1,6 @@
-"""Signs by which a body is known to be a dialect's: each dialect lists its own, in steps of evidence.
+"""Signs by which a body is recognised as a dialect's: each dialect lists its own, graded by evidence.
 
-The functions here make the tests that signs consist of; each takes a decoded body.
+The functions here build the tests of signs; each takes a decoded body.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from msgspec import Struct
 
 Test = Callable[[Mapping[str, Any]], bool]
 
-# Fields in which data sets and logs keep what was answered; no request has them.
+# Fields in which data sets and logs keep answers; no request has them.
 ANSWERS = frozenset(
     {
         "answer",
@@ -38,21 +38,21 @@ ANSWERS = frozenset(
 
 
 class Evidence(IntEnum):
-    """How sure a sign is; the surest signs of all dialects are looked at first."""
+    """The strength of a sign; the strongest signs of all dialects are tested first."""
 
-    OWN_FIELD = 1  # a field that one dialect alone has
+    OWN_FIELD = 1  # a field that only one dialect has
     RECORD_FIELD = 2  # a field of data sets, which others may use as well
-    ANSWER = 3  # the outer shape of an answer
-    DETAIL = 4  # something that only this dialect says within a shape that many have
-    SHARED_DETAIL = 5  # something that relatives of this dialect may have taken from it
-    MODEL = 6  # the model that is asked for
-    SHAPE = 7  # nothing but the outer shape of a request
+    ANSWER = 3  # the outer shape of a response
+    DETAIL = 4  # a value that only this dialect has inside a common shape
+    SHARED_DETAIL = 5  # a value that dialects related to this one may have copied
+    MODEL = 6  # the requested model
+    SHAPE = 7  # only the outer shape of a request
 
 
 class Sign(Struct, frozen=True, gc=False):
-    """One thing to look for in a body of a kind (``request``, ``response``, ``stream``), and the reason to tell.
+    """One test for a body of a kind (``request``, ``response``, ``stream``), and the reason to report.
 
-    A stream is known by one of its events.
+    A stream is recognised by one of its events.
     """
 
     kind: str
@@ -62,17 +62,17 @@ class Sign(Struct, frozen=True, gc=False):
 
 
 def has(*names: str) -> Test:
-    """One of these fields."""
+    """A body with one of these fields."""
     return lambda value: any(name in value for name in names)
 
 
 def holds_turns(name: str) -> Test:
-    """A field with what is said, not a text of the same name."""
+    """A field with messages, not a text of the same name."""
     return lambda value: isinstance(value.get(name), (list, Mapping))
 
 
 def asks(name: str) -> Test:
-    """A field that asks, in a body that has no answer beside it, as a row of a data set has."""
+    """A field with a question, in a body without an answer beside it, as in a row of a data set."""
     return lambda value: name in value and not ANSWERS & value.keys()
 
 
@@ -82,7 +82,7 @@ def listed(name: str) -> Test:
 
 
 def both(one: Test, other: Test) -> Test:
-    """Two signs at once."""
+    """Two signs together."""
     return lambda value: one(value) and other(value)
 
 
@@ -95,12 +95,12 @@ def blocks(value: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def block_ends(*tags: str) -> Test:
-    """A block of one of these types, or of one that ends so (``web_search_tool_result``)."""
+    """A block with one of these types, or with a type that ends in one (``web_search_tool_result``)."""
     return lambda value: any(str(block.get("type")).endswith(tags) for block in blocks(value))
 
 
 def role_is(*roles: str) -> Test:
-    """A message of one of these roles."""
+    """A message with one of these roles."""
     return lambda value: any(message.get("role") in roles for message in _messages(value))
 
 
@@ -121,7 +121,7 @@ def tool_has(*names: str) -> Test:
 
 
 def model_starts(*beginnings: str) -> Test:
-    """Messages for a model whose name begins so, whatever host stands before it."""
+    """A model whose name has one of these prefixes, after any host prefix."""
 
     def holds(value: Mapping[str, Any]) -> bool:
         model = str(value.get("model", "")).lower().rpartition("/")[2]

@@ -1,7 +1,7 @@
 """Server-sent events without I/O: bytes in any split become frames, frames become bytes.
 
-Lines end in LF, CR LF or CR; a frame ends at an empty line. UTF-8 is decoded a whole line at a time, so a split
-inside a character does no harm.
+Lines end in LF, CR LF or CR; a frame ends at an empty line. UTF-8 is decoded a whole line at a time, so that a split
+inside a character is harmless.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from msgspec import Struct
 from cannery.messages.json_text import decode_json
 from cannery.wire.bodies import encode
 
-# What ends the streams of many servers.
+# The data that ends the streams of many servers.
 DONE = "[DONE]"
 
 
 class Frame(Struct, frozen=True, gc=False):
-    """One event: its name ("" when it has none) and its data."""
+    """One event: its name ("" if it has none) and its data."""
 
     name: str
     data: str
 
 
 class FrameReader:
-    """Takes bytes and gives the frames that they complete."""
+    """Consumes bytes and gives the frames that they complete."""
 
     def __init__(self) -> None:
-        # A line under way, in the pieces that came; joining them with each would look at all of it each time.
+        # The pieces of an incomplete line; joining them at each chunk would copy all of it each time.
         self._pieces: list[bytes] = []
         self._name = ""
         self._data: list[str] = []
@@ -38,7 +38,7 @@ class FrameReader:
         self._is_first_line = True
 
     def feed(self, chunk: bytes) -> Iterator[Frame]:
-        """The frames that these bytes complete."""
+        """The frames completed by these bytes."""
         if self._after_return and chunk:
             # The LF of a CR LF that was split between two chunks.
             chunk = chunk.removeprefix(b"\n")
@@ -60,9 +60,9 @@ class FrameReader:
                 yield frame
 
     def close(self) -> Iterator[Frame]:
-        """The frame that the end of the stream completes, if one is under way.
+        """The frame completed by the end of the stream, if one is in progress.
 
-        Some servers leave out the last empty line. A line that was cut off in the middle completes nothing.
+        Some servers omit the last empty line. A truncated line completes nothing.
         """
         last, self._pieces = b"".join(self._pieces), []
         for line in (last, b""):
@@ -93,7 +93,7 @@ class FrameReader:
 
 
 def is_cut(data: str) -> bool:
-    """Whether data begins like the JSON of an event, or like its end, and breaks off."""
+    """Whether data looks like a truncated JSON event: only its beginning, or only its end."""
     data = data.strip()
     if not data or data == DONE:
         return False
@@ -104,7 +104,7 @@ def is_cut(data: str) -> bool:
     return False
 
 
-# Clients that split by Unicode's lines (httpx, google-genai) would end a frame at these.
+# Clients that split at Unicode line ends (httpx, google-genai) would end a frame at these.
 _LINE_ENDS = (
     (b"\xc2\x85", rb"\u0085"),
     (b"\xe2\x80\xa8", rb"\u2028"),
@@ -113,10 +113,10 @@ _LINE_ENDS = (
 
 
 def one_line(value: Any) -> bytes:
-    """The JSON of a value, with nothing in it that anybody takes for the end of a line."""
+    """The JSON of a value without any character that a client treats as a line end."""
     encoded = encode(value)
     if b"\n" in encoded or b"\r" in encoded:
-        # Text that is JSON already goes out as it came; its line ends can only stand between the tokens.
+        # Text that is already JSON is sent unchanged; its line ends can only stand between tokens.
         encoded = encoded.translate(None, b"\r\n")
     if not encoded.isascii():
         for character, escape in _LINE_ENDS:
@@ -135,5 +135,5 @@ def named_frame(name: str, value: Any) -> bytes:
 
 
 def foreign_frame(name: str, value: Any) -> bytes:
-    """The same for a name from outside; one that does not fit on a line is left out."""
+    """The same for a name from outside; a name that does not fit on a line is omitted."""
     return named_frame(name, value) if name.isprintable() else data_frame(value)

@@ -1,8 +1,8 @@
-"""Reading streams: bytes become frames, frames become events. What the readers of all dialects share.
+"""Reading streams: bytes become frames, frames become events. Shared by the readers of all dialects.
 
-A dialect says what one frame means, in a table of its events or in ``event``. It says so with the methods here: parts
-start, go on and end, and the answer ends or fails. Parts are numbered in the order of their starts. Those under way are
-kept by the key that the wire has for them: an index, an id, or, where the wire has none, only that they are being said.
+A dialect maps each frame to method calls, in a table of its events or in ``event``: parts start, continue and end,
+and the response ends or fails. Parts are numbered in the order of their starts. Open parts are kept by the wire's key
+for them: an index, an id or, on a wire without keys, only their kind.
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ from cannery.wire.residues import nested, set_again
 from cannery.wire.sse import DONE, Frame
 from cannery.wire.streams import read_chunk, too_deep
 
-# The key of a part where the wire has none: what is said goes on until something else begins.
+# The key of a part on a wire without keys: text continues until another part begins.
 SPOKEN = "spoken"
-# How arguments begin that were wrapped to be an object, white space aside.
+# The beginning of arguments that were wrapped in an object, apart from white space.
 _WRAPPED = f'{{"{RAW_ARGUMENTS}"'
 
 
 def left_of(value: Object, known: Collection[str]) -> Object:
-    """The fields of an object that are not among those that are read."""
+    """The fields of an object except those that are read."""
     return {key: item for key, item in value.items() if key not in known}
 
 
 def object_of(value: Any) -> Object:
-    """A value if it is an object, else an empty one."""
+    """The value if it is an object, else an empty one."""
     return value if type(value) is dict else {}
 
 
 class OpenPart:
-    """A part under way: its number, its kind, and the words that a dialect keeps of it."""
+    """An open part: its number, its kind, and the text that a dialect keeps of it."""
 
     def __init__(self, index: int, kind: str) -> None:
         self.index = index
@@ -59,7 +59,7 @@ class OpenPart:
 
 
 class OpenArguments:
-    """Arguments as they come: they are told at once, unless they begin like such as were wrapped in an object."""
+    """Arguments as they arrive: emitted at once, unless they begin like text that was wrapped in an object."""
 
     def __init__(self) -> None:
         self._held: list[str] = []
@@ -67,7 +67,7 @@ class OpenArguments:
         self._is_told = False
 
     def add(self, words: str) -> str:
-        """What is to be told now that more has come."""
+        """The text to emit after more has arrived."""
         if self._is_told:
             return words
         self._held.append(words)
@@ -78,7 +78,7 @@ class OpenArguments:
         return "".join(self._held)
 
     def rest(self, given: Any = None) -> str:
-        """What is to be told at the end: without any words, the arguments that the call began with."""
+        """The text to emit at the end; without any text, the arguments that the call began with."""
         if self._is_told:
             return ""
         spelled = "".join(self._held)
@@ -93,12 +93,12 @@ P = TypeVar("P", bound=OpenPart)
 
 
 class EventReader(Generic[P]):
-    """Takes the bytes of a stream and gives events."""
+    """Consumes the bytes of a stream and gives events."""
 
     dialect: str
     part: type[P]
     framing: Framing = SSE
-    # What each event of the dialect means, by its name. One of them only starts the answer; some say nothing.
+    # The method for each event of the dialect, by name. One event only starts the response; some mean nothing.
     starts: str = ""
     readers: ClassVar[Mapping[str, Callable[[Any, Object, Frame], None]]] = {}
     silent: ClassVar[Collection[str]] = ()
@@ -114,11 +114,11 @@ class EventReader(Generic[P]):
         self._is_over = False
 
     def feed(self, chunk: bytes) -> Iterator[Event]:
-        """The events that these bytes complete."""
+        """The events completed by these bytes."""
         return self._events(self._frames.feed(chunk))
 
     def close(self) -> Iterator[Event]:
-        """The events that the end of the stream completes."""
+        """The events completed by the end of the stream."""
         return self._events(chain(self._frames.close(), (None,)))
 
     def _events(self, frames: Iterable[Frame | None]) -> Iterator[Event]:
@@ -142,7 +142,7 @@ class EventReader(Generic[P]):
         except DialectError as error:
             if error.dialect == self.dialect:
                 raise
-            # What is damaged in the framing is told of the dialect.
+            # Damaged framing is reported for the dialect.
             raise DialectError(self.dialect, error.path, error.problem) from None
 
     def _frame(self, frame: Frame) -> None:
@@ -163,7 +163,7 @@ class EventReader(Generic[P]):
         return read_chunk(self.dialect, data)
 
     def event(self, value: Object, frame: Frame) -> None:
-        """Read one frame: by default one of an event that has a name."""
+        """Read one frame: by default an event with a name."""
         kind = self.name_of(value, frame)
         read = self.readers.get(kind)
         if read is None and self._is_aside(kind, value, frame.data):
@@ -172,7 +172,7 @@ class EventReader(Generic[P]):
             self._is_started = True
             self.start(kind, value)
         if kind == self.starts:
-            # An answer starts once: clients refuse a stream that says it again.
+            # A response starts once: clients refuse a stream that starts again.
             return
         if read is None:
             self._out.append(Unknown(self.dialect, kind, frame.data))
@@ -180,7 +180,7 @@ class EventReader(Generic[P]):
             read(self, value, frame)
 
     def _is_aside(self, kind: str, value: Object, data: str) -> bool:
-        """Whether an event says nothing of the answer but that it failed, or nothing at all."""
+        """Whether an event carries nothing of the response except a failure, or nothing at all."""
         if kind in self.silent:
             return True
         failure = self.failure(kind, value, data)
@@ -189,7 +189,7 @@ class EventReader(Generic[P]):
         return failure is not None
 
     def _fail(self, failure: Failure) -> None:
-        """The provider gave up."""
+        """Record that the provider failed."""
         self._is_over = True
         self._out.append(failure)
 
@@ -198,18 +198,18 @@ class EventReader(Generic[P]):
         return str(value.get("type", frame.name))
 
     def start(self, kind: str, value: Object) -> None:  # noqa: ARG002 - for those that override it
-        """The answer starts with this event."""
+        """The response starts with this event."""
         self._out.append(Start(source=self.dialect))
 
     def failure(self, kind: str, value: Object, data: str) -> Failure | None:  # noqa: ARG002 - for those that override it
-        """The failure that an event tells of, if it does."""
+        """The failure that an event reports, if any."""
         return None
 
     def done(self) -> None:
-        """Read the frame that says no more than that the stream is over."""
+        """Read the frame that only ends the stream."""
 
     def end(self) -> None:
-        """The bytes have ended; what is not over by then is incomplete."""
+        """The end of the bytes; a response that has not ended is incomplete."""
         self._out.append(Failure("the stream ended before the answer was complete", "incomplete"))
 
     # --- parts ---------------------------------------------------------------------------------
@@ -220,7 +220,7 @@ class EventReader(Generic[P]):
         return self._count - 1
 
     def _take_part(self, key: Any, kind: str) -> P:
-        """Number a part that the wire knows by a key; what is told of it waits."""
+        """Number a part that the wire knows by a key, without starting it."""
         part = self._open[key] = self.part(self._number(), kind)
         return part
 
@@ -234,12 +234,12 @@ class EventReader(Generic[P]):
         return part
 
     def _add(self, part: P, words: str, channel: str = "text") -> None:
-        """Go on with a part."""
+        """Continue a part."""
         if words:
             self._out.append(Delta(part.index, words, channel))
 
     def _say(self, kind: str, words: str, form: str | None = None) -> P:
-        """Go on with what is being said, or begin to say something else."""
+        """Continue the open part, or start a new one if the kind differs."""
         part = self._open.get(SPOKEN)
         if part is None or part.kind != kind:
             self._end_spoken()
@@ -248,22 +248,22 @@ class EventReader(Generic[P]):
         return part
 
     def _spoken(self, kind: str) -> P | None:
-        """What is being said, if it is of this kind."""
+        """The open part, if it is of this kind."""
         part = self._open.get(SPOKEN)
         return part if part is not None and part.kind == kind else None
 
     def _end_spoken(self) -> None:
-        """End what is being said, since something else begins."""
+        """End the open part, because another begins."""
         self._end_part(SPOKEN)
 
     def _whole(self, content: Any, residue: Residue | None = None, **facts: Any) -> None:
-        """A part that comes at once."""
+        """Emit a part that arrives at once."""
         index = self._number()
         self._out.append(PartStart(index, "whole", content=content, residue=residue, **facts))
         self._out.append(PartEnd(index))
 
     def _end_part(self, key: Any, residue: Residue | None = None) -> None:
-        """End a part, if it is under way."""
+        """End a part if it is open."""
         part = self._open.pop(key, None)
         if part is not None:
             self._out.append(PartEnd(part.index, residue))
@@ -281,21 +281,21 @@ class EventReader(Generic[P]):
         form: str | None = None,
         model: str | None = None,
     ) -> Residue | None:
-        """The residue of what only this dialect says; None where that is nothing."""
+        """The residue of what only this dialect expresses; None if there is none."""
         if not part and not envelope and form is None:
             return None
         inner = write_json(part) if part else None
         return Residue(self.dialect, inner, write_json(envelope) if envelope else None, form, model)
 
     def _left_of_call(self, call: Object, known: Sequence[str]) -> Residue | None:
-        """What a call that is a ``function`` says beyond its name, its arguments and the known fields beside them."""
+        """The fields of a ``function`` call beyond its name, its arguments and the known fields beside them."""
         within = left_of(object_of(call.get("function")), ("name", "arguments"))
         missing = [key for key in known if key not in call]
         left = left_of(call, (*known, "function"))
         return self._kept(nested(left, {"function": set_again(within)}, missing))
 
     def _report_usage(self, usage: Usage, counts: Object, usual: Object) -> None:
-        """Report tokens, with the count as the server made it where it is not the usual one."""
+        """Report usage, with the server's own object if it has an unusual form."""
         own = None if counts in ({}, usual) else self._kept({"v": counts})
         self._out.append(UsageReport(usage, own))
 
@@ -303,7 +303,7 @@ class EventReader(Generic[P]):
         return DialectError(self.dialect, path, f"expected {wanted}, got {kind_of(found)}")
 
     def _object(self, value: Object, key: str) -> Object:
-        """An object that an event must have."""
+        """A required object of an event."""
         found = value.get(key)
         if type(found) is not dict:
             if key not in value:
@@ -312,7 +312,7 @@ class EventReader(Generic[P]):
         return found
 
     def _index(self, value: Object, key: str) -> int:
-        """The position of the block that an event is about."""
+        """The position of an event's block."""
         index = value.get(key)
         if type(index) is not int:
             if key not in value:

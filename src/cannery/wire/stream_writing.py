@@ -1,8 +1,8 @@
-"""Writing streams: events become bytes. What the writers of all dialects share.
+"""Writing streams: events become bytes. Shared by the writers of all dialects.
 
-A dialect says how its answer begins and ends and how a part of it is opened, goes on and is closed. Parts may start
-side by side, and few wires can say so: parts of one *lane* are written one after the other, in the order of their
-starts, and what comes of a part before its turn waits. A part without a lane never waits.
+A dialect writes the beginning and end of its response, and the opening, content and end of a part. Parts may start
+side by side, which few wires allow: parts of one *lane* are written one after the other, in the order of their
+starts, and events of a part before its turn wait. A part without a lane never waits.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ from cannery.wire.streams import read_chunk, too_deep
 
 
 class Thoughts:
-    """Joins thoughts to one text as whole answers do: raw words go on, a summary follows a blank line."""
+    """Joins thoughts to one text as whole responses do: raw text continues, a summary follows a blank line."""
 
     def __init__(self) -> None:
         self._last: tuple[int, str, int] | None = None
 
     def joined(self, delta: Delta) -> str:
-        """The words of a delta, with what parts them from the words before."""
+        """The text of a delta, with the separator from the text before."""
         place = (delta.index, delta.channel, delta.segment)
         last, self._last = self._last, place
         goes_on = last in (None, place) or (last[:2] == place[:2] and delta.channel == "text")
@@ -54,7 +54,7 @@ class Thoughts:
 
 
 class WrittenPart:
-    """A part on its way out: what it is, whether its turn has come, and what is kept of it until it ends."""
+    """A part being written: its content, whether its turn has come, and what is kept until it ends."""
 
     def __init__(self, start: PartStart) -> None:
         self.start = start
@@ -63,20 +63,20 @@ class WrittenPart:
         self.lane: deque[Any] | None = None
         self.waiting: list[Delta] = []
         self.end: PartEnd | None = None
-        # Its number on the wire, once it is opened there.
+        # Its number on the wire, once it is opened.
         self.number: int | None = None
-        # Whether nothing has been said of it but its beginning.
+        # Whether only its start has arrived.
         self.is_silent = True
         self.words: list[str] = []
 
     @property
     def said(self) -> str:
-        """The words that were kept."""
+        """The text that was kept."""
         return "".join(self.words)
 
 
 def words_of(content: Any) -> str | None:
-    """The words of a content that is text in any dialect."""
+    """The text of a content that is text in every dialect."""
     if isinstance(content, TextualContentClass):
         return content.text
     return content.json if isinstance(content, DataContentClass) else None
@@ -86,7 +86,7 @@ P = TypeVar("P", bound=WrittenPart)
 
 
 class EventWriter(ABC, Generic[P]):
-    """Takes events and gives the bytes of a stream, until one ends the answer."""
+    """Consumes events and gives the bytes of a stream, until an event ends the response."""
 
     dialect: str
     part: type[P]
@@ -104,11 +104,11 @@ class EventWriter(ABC, Generic[P]):
         self._blank = ""
         self._has_calls = self._is_refused = False
         self._is_begun = self._is_over = False
-        # The part that the answer begins with, if it begins with one.
+        # The first part of the response, if it starts with one.
         self._first: PartStart | None = None
 
     def write(self, event: Event) -> bytes:
-        """The bytes of one event; none behind the end of the answer."""
+        """The bytes of one event; none after the end of the response."""
         if self._is_over:
             return b""
         try:
@@ -146,7 +146,7 @@ class EventWriter(ABC, Generic[P]):
     # --- what a dialect says of its stream -----------------------------------------------------
 
     def start(self, event: Start) -> bytes:  # noqa: ARG002 - for those that override it
-        """The source names its answer; most wires say that with the first part."""
+        """The source names its response; most wires write this with the first part."""
         return b""
 
     def begin(self) -> bytes:
@@ -154,32 +154,32 @@ class EventWriter(ABC, Generic[P]):
         return b""
 
     def lane(self, start: PartStart) -> str | None:  # noqa: ARG002 - for those that override it
-        """The parts among which a part has to wait for its turn."""
+        """The lane of a part: the parts among which it waits for its turn."""
         return ""
 
     def open(self, part: P) -> bytes:  # noqa: ARG002 - for those that override it
-        """The turn of a part has come; many wires say so with its first words."""
+        """The turn of a part has come; many wires write this with its first content."""
         return b""
 
     @abstractmethod
     def more(self, part: P, event: Delta) -> bytes:
-        """More of a part whose turn it is."""
+        """More content of a part whose turn it is."""
 
     def end(self, part: P, event: PartEnd) -> bytes:  # noqa: ARG002 - for those that override it
-        """A part is complete; what is kept of it is said now."""
+        """A part is complete; its kept content is written now."""
         return b""
 
     def count(self, event: UsageReport) -> None:
-        """Keep the last count of tokens."""
+        """Keep the last token count."""
         self._usage = event
 
     @abstractmethod
     def finish(self, event: Finish) -> bytes:
-        """The answer is complete."""
+        """The response is complete."""
 
     @abstractmethod
     def fail(self, event: Failure, own: Object | None) -> bytes:
-        """The provider gave up; ``own`` is how it said so, if it speaks this dialect."""
+        """The provider failed; ``own`` is the error in this dialect's form, if it came in it."""
 
     def unknown(self, event: Unknown, value: Object) -> bytes:  # noqa: ARG002 - for those that override it
         """An event that only this dialect understands, if its reader gives such events."""
@@ -231,7 +231,7 @@ class EventWriter(ABC, Generic[P]):
         return written if part.lane is None else written + self._advance(part.lane)
 
     def _advance(self, lane: deque[P]) -> bytes:
-        """The first part of a lane has ended: write what waited for it."""
+        """The first part of a lane has ended: write the parts that waited for it."""
         written: list[bytes] = []
         lane.popleft()
         while lane:
@@ -249,16 +249,16 @@ class EventWriter(ABC, Generic[P]):
     # --- what is known of the answer -----------------------------------------------------------
 
     def _identifier(self, made: str) -> str:
-        """What the answer is called."""
+        """The id of the response."""
         return made if self._start.identifier is absent else self._start.identifier
 
     def _model(self) -> str:
-        """The model that the caller named, or the source."""
+        """The model that the caller named, or the source's."""
         named = self._start.model
         return self._options.model or ("" if named is absent else named)
 
     def _created(self) -> Any:
-        """The time that the caller named, or the source."""
+        """The time that the caller named, or the source's."""
         return self._options.created or self._start.created
 
     # --- what this dialect said itself ---------------------------------------------------------
@@ -267,34 +267,34 @@ class EventWriter(ABC, Generic[P]):
         return read_chunk(self.dialect, text)
 
     def _own(self, event: Any) -> Residue:
-        """The residue that an event has of this dialect, which may be empty."""
+        """The residue of this dialect on an event, which may be empty."""
         return own_residue(event, self.dialect) or Residue(self.dialect)
 
     def _own_part(self, event: Any) -> Object:
-        """The fields that this dialect said beside what an event says."""
+        """The fields of this dialect beside an event's content."""
         part = self._own(event).part
         return {} if part is None else decode_json(part)
 
     def _own_envelope(self, event: Any) -> Object:
-        """The fields that this dialect said around what an event says."""
+        """The fields of this dialect around an event's content."""
         envelope = self._own(event).envelope
         return {} if envelope is None else decode_json(envelope)
 
     def _recall(self, ours: Any, event: Any) -> Any:
-        """A value of ours with what this dialect said of it."""
+        """Apply this dialect's residue to our value."""
         return recall(ours, self._own(event).part)
 
     def _is_own_thought(self, part: P) -> bool:
-        """Whether this dialect made a thought, so that it goes on as it is."""
+        """Whether a thought came from this dialect and is written unchanged."""
         origin = part.start.origin
         return origin is not None and origin.dialect == self.dialect
 
     def _thought(self, part: P, event: Delta) -> str:
-        """The words of a thought; those of other dialects are joined to one text."""
+        """The text of a thought; thoughts of other dialects are joined to one text."""
         return event.text if self._is_own_thought(part) else self._thoughts.joined(event)
 
     def _unblank(self, part: P, words: str) -> str:
-        """The words to be said now where no text may be blank: white space opens none, and waits for what follows."""
+        """The text to write now if no text may be blank: white space opens no part and waits for what follows."""
         is_open = self._is_same or part.number is not None
         if is_open and not self._blank:
             return words
@@ -305,7 +305,7 @@ class EventWriter(ABC, Generic[P]):
         return said
 
     def _own_block(self, part: P) -> Object | None:
-        """The block that only this dialect understands, if a part is one."""
+        """The block that only this dialect understands, if the part is one."""
         content = part.start.content
         is_own = isinstance(content, OpaqueContentClass) and content.dialect == self.dialect
         return decode_json(content.json) if is_own else None

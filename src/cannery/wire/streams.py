@@ -1,4 +1,4 @@
-"""What streams share: chunks in and out, one JSON object a frame, and errors that name the dialect."""
+"""What streams share: chunks in and out, one JSON object per frame, and errors that name the dialect."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def read_chunk(dialect: str, data: str) -> dict[str, Any]:
 
 
 def too_deep(dialect: str) -> DialectError:
-    """The error of a reader or writer that what it was given is nested deeper than it can go."""
+    """The error for input that is nested too deeply for a reader or writer."""
     return DialectError(dialect, "$", "nested too deeply")
 
 
@@ -38,7 +38,7 @@ def read_stream(chunks: AsyncIterable[Any], reader: StreamReader) -> AsyncIterat
 @overload
 def read_stream(chunks: Iterable[Any], reader: StreamReader) -> Iterator[Event]: ...
 def read_stream(chunks: Any, reader: StreamReader) -> Any:
-    """The events of chunks, which may split the bytes anywhere; asynchronous where the chunks are."""
+    """The events of chunks, which may split the bytes anywhere; asynchronous if the chunks are."""
     if isinstance(chunks, (bytes, str)) or not isinstance(chunks, (Iterable, AsyncIterable)):
         kind = type(chunks).__name__
         raise InputError(f"expected chunks of bytes one after another, got {kind}")
@@ -56,7 +56,7 @@ def write_stream(events: AsyncIterable[Event], writer: StreamWriter) -> AsyncIte
 @overload
 def write_stream(events: Iterable[Event], writer: StreamWriter) -> Iterator[bytes]: ...
 def write_stream(events: Any, writer: StreamWriter) -> Any:
-    """The bytes of events, asynchronous where the events are; events without output are skipped."""
+    """The bytes of events, asynchronous if the events are; events without output are skipped."""
     check_events(events)
 
     def feed(event: Event) -> Iterable[bytes]:
@@ -73,7 +73,7 @@ def write_stream(events: Any, writer: StreamWriter) -> Any:
 def _driven(
     items: Any, feed: Callable[[Any], Iterable[Any]], close: Callable[[], Iterable[Any]]
 ) -> Any:
-    """What comes of items one after another, and of their end, as soon as it does."""
+    """The output of each item, and of the end of the items, as soon as it is available."""
     run = _run_async if isinstance(items, AsyncIterable) else _run
     return run(items, feed, close)
 

@@ -1,6 +1,6 @@
-"""Functions that a model may call: what dialects read of one alike, and what becomes of tools of another dialect.
+"""Function tools: reading shared by the dialects, and what happens to tools of another dialect.
 
-A dialect says in which fields a function stands. Tools that only a provider understands pass as they are.
+A dialect names the fields of a function. Tools that only a provider understands pass unchanged.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _FREEFORM = write_json(
 def take_facts(
     fields: Object, schema: str = "parameters", strict: str = "strict"
 ) -> tuple[Any, Any, Any]:
-    """Take what a function does, the text of its schema, and whether it is followed strictly; absent what is not there.
+    """Take a function's description, the text of its schema, and its strictness; absent for what is missing.
 
-    The fields may not be decoded yet.
+    The fields may be undecoded.
     """
     description: Any = absent
     parameters: Any = absent
@@ -70,7 +70,7 @@ def take_facts(
 
 
 def as_function(tool: Tool, report: Report, place: str) -> Tool:
-    """A tool with free text as a function: the text is its only argument, and a grammar is lost."""
+    """A free-text tool as a function: the text is its only argument, and a grammar is lost."""
     report.lose("FREEFORM_WRAPPED", place)
     report.freeform.add(tool.name)
     report_grammar(tool, report, place)
@@ -78,7 +78,7 @@ def as_function(tool: Tool, report: Report, place: str) -> Tool:
 
 
 def allowed_names(request: Request) -> tuple[str, ...] | None:
-    """The names of the only tools that may be called; None where all may be."""
+    """The names of the tools that may be called; None if all may be."""
     choice = request.tool_choice
     return choice.names if isinstance(choice, ToolChoice) and choice.mode == "allowed" else None
 
@@ -92,10 +92,10 @@ def written_tools(
     allowed: Collection[str] | None = None,
     unstrict: str = "",
 ) -> Iterator[tuple[Tool, Residue | None, Any]]:
-    """The tools of a request as a dialect without free text says them, each with its residue of this dialect.
+    """The tools of a request for a dialect without free text, each with its residue of this dialect.
 
-    ``write`` takes a function, and whether it comes from this dialect. Only ``allowed`` tools are sent; ``unstrict`` is
-    said where functions cannot be followed strictly.
+    ``write`` takes a function, and whether it comes from this dialect. Only ``allowed`` tools are sent; ``unstrict``
+    is the loss detail if functions cannot be strict.
     """
     is_same = request.source == dialect
     for place, tool in distinct(request, dialect, report):

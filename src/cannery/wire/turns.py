@@ -1,4 +1,4 @@
-"""Turns on the wire: whose turn a canister is, and which canisters one wire message holds."""
+"""Turns on the wire: which side a canister belongs to, and which canisters form one wire message."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from cannery.messages.content import (
 from cannery.wire.contract import Piece
 
 USER, MODEL, SUPERVISOR = "user", "model", "supervisor"
-# Whose turn a canister is, by its class.
+# The side of a canister, by its class.
 SIDES: dict[type, str] = {
     UserCanisterClass: USER,
     DocumentCanisterClass: USER,
@@ -40,17 +40,17 @@ _UNSAID = {"role": "assistant", "content": ""}
 
 
 def side(piece: Piece) -> str:
-    """Whose turn a piece belongs to."""
+    """The side that a piece belongs to."""
     return SIDES[type(piece.canister)]
 
 
 def changed(canister: AnyCanister, **fields: Any) -> AnyCanister:
-    """A copy of a canister with some struct fields changed; for the wire only."""
+    """A copy of a canister with some struct fields changed; only for the wire."""
     return msgspec.structs.replace(canister, _memo=None, **fields)
 
 
 def turns(pieces: list[Piece]) -> list[list[Piece]]:
-    """The groups that a wire would send as one message each."""
+    """The groups of pieces that a wire sends as one message each."""
     groups: list[list[Piece]] = []
     speaker = ""
     for piece in pieces:
@@ -66,19 +66,19 @@ def turns(pieces: list[Piece]) -> list[list[Piece]]:
 
 
 def omitted(held: Any) -> str:
-    """The text in the place of a content that could not be said; "" where nothing stands for it."""
+    """The placeholder text for a content that cannot be written; "" if it needs none."""
     if isinstance(held, PartsContentClass):
         return next(filter(None, map(omitted, held.parts)), "")
     if held is absent or isinstance(held, (str, TextualContentClass, ReasoningContentClass)):
-        # A turn without words is nothing to tell of, and a model need not think.
+        # An empty turn needs no report, and a model is not required to think.
         return ""
     return f"[{'block' if isinstance(held, OpaqueContentClass) else held.kind} omitted]"
 
 
 def omission(turn: Iterable[Piece]) -> str:
-    """The text in the place of a turn of which nothing could be said; "" where the turn is left out.
+    """The placeholder text for a turn of which nothing can be written; "" if the turn is left out.
 
-    A question stays a question, and a picture of the model's was seen. No other words are put into its mouth.
+    A user turn stays a turn, and so does an image that the model produced. No other text is attributed to the model.
     """
     for piece in turn:
         canister = piece.canister
@@ -91,7 +91,7 @@ def omission(turn: Iterable[Piece]) -> str:
 
 
 def is_unsaid(message: Mapping[str, Any], turn: Iterable[Piece]) -> bool:
-    """Whether nothing of a turn of the model could be said in a message; one with an empty text says that."""
+    """Whether nothing of a model's turn can be written in a message; a turn with an empty text can."""
     return message == _UNSAID and not any(
         piece.canister.held is absent or isinstance(piece.canister.held, (str, TextualContentClass))
         for piece in turn
@@ -99,6 +99,6 @@ def is_unsaid(message: Mapping[str, Any], turn: Iterable[Piece]) -> bool:
 
 
 def is_prefill(piece: Piece) -> bool:
-    """Whether the model was meant to go on where this ends; here it starts anew."""
+    """Whether the model was meant to continue a trailing assistant turn, which is not possible here."""
     canister = piece.canister
     return isinstance(canister, AssistantCanisterClass) and bool(text_of(canister.held))

@@ -1,4 +1,4 @@
-"""Roles of bodies: normalized by the vocabulary of a dialect; an unknown one is an error with its path."""
+"""Roles of bodies: normalized by the vocabulary of a dialect; an unknown role is an error with its path."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cannery.roles.vocabularies import Vocabulary
 
 
 def read_role(dialect: str, role: object, vocabulary: Vocabulary, path: str) -> str:
-    """The role of a wire message, normalized; WireRoleError names the roles that every client knows."""
+    """The normalized role of a wire message; WireRoleError names the roles that every client knows."""
     if type(role) is str and role in vocabulary.readings:
         return role
     try:
