@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from .running import Running
+from .running import EVERY, Running, rows
 from .test_contract import ask, chat
 from .upstream import Upstream
 
@@ -176,3 +176,82 @@ def test_a_stream_that_has_begun_is_not_begun_again(upstream: Upstream, tmp_path
     running.stop()
     assert headers["x-cannery-upstream"] == "first"
     assert b"broke off" in said
+
+
+FIRST_WORDS = ("overloaded", "mute", "stuck")
+
+
+@pytest.fixture(scope="module")
+def beginning(upstream: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A row of each dialect for an alias of its own, and one row behind all of them."""
+    aliases = [f"{name}-{fault}" for name in EVERY for fault in FIRST_WORDS]
+    config = rows(upstream.url, timeouts="{ connect = 1.0, read = 1.0 }")
+    for name in EVERY:
+        mine = ", ".join(f'"{name}-{fault}" = "{name}-{fault}"' for fault in FIRST_WORDS)
+        models = f'models = ["{name}-*"]\n'
+        config = config.replace(models, f"models = []\naliases = {{ {mine} }}\n")
+    all_aliases = ", ".join(f'"{alias}" = "fine"' for alias in aliases)
+    config += ROW.format(
+        name="behind",
+        dialect="openai_chat",
+        url=upstream.url,
+        keys='"TEST_KEY"',
+        aliases=all_aliases,
+    )
+    running = Running(tmp_path_factory.mktemp("beginning"), config)
+    yield running
+    running.stop()
+
+
+@pytest.mark.parametrize("fault", FIRST_WORDS)
+@pytest.mark.parametrize("name", EVERY)
+def test_a_stream_that_fails_before_it_says_anything_is_asked_of_the_next_row(
+    beginning: Running, upstream: Upstream, name: str, fault: str
+) -> None:
+    for path in (CHAT, "/v1/messages"):
+        upstream.seen.clear()
+        body = chat(f"{name}-{fault}", ("user", f"Hi {name} {fault} {path}"), stream=True)
+        body["max_tokens"] = 50
+        status, headers, said = ask(beginning, path, body)
+        assert (status, headers["x-cannery-upstream"]) == (200, "behind"), path
+        assert b"echo" in said
+        assert b"Overloaded" not in said
+        assert [seen.dialect for seen in upstream.seen] == [EVERY[name], "openai_chat"]
+
+
+def test_a_row_that_failed_after_its_head_leaves_no_conversation(beginning: Running) -> None:
+    before = len(ask(beginning, "/v1/conversations?limit=100")[2]["data"])
+    body = chat("chat-overloaded", ("user", "a talk of its own"), stream=True)
+    assert ask(beginning, CHAT, body)[0] == 200
+    beginning.settle()
+    assert len(ask(beginning, "/v1/conversations?limit=100")[2]["data"]) == before + 1
+
+
+def test_the_last_row_tells_its_error_in_the_stream(gateway: Running) -> None:
+    status, headers, said = ask(
+        gateway, CHAT, chat("anthropic-overloaded", ("user", "Hi"), stream=True)
+    )
+    assert (status, headers["x-cannery-upstream"]) == (200, "anthropic")
+    assert b"Overloaded" in said
+
+
+def test_a_row_that_thinks_for_long_is_waited_for_no_longer_than_a_ping(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    """Its caller gets pings meanwhile, and no other row is asked any more."""
+    config = "[server]\nping_seconds = 1.0\n" + "".join(
+        ROW.format(
+            name=name,
+            dialect="openai_chat",
+            url=upstream.url,
+            keys='"TEST_KEY"',
+            aliases=f'm = "chat-{fault}"',
+        ).replace("read = 1.0", "read = 5.0")
+        for name, fault in (("first", "late"), ("second", "fine"))
+    )
+    running = Running(tmp_path, config, record=False)
+    _, headers, said = ask(running, CHAT, chat("m", ("user", "Hi"), stream=True))
+    running.stop()
+    assert headers["x-cannery-upstream"] == "first"
+    assert said.startswith(b":")
+    assert b"six" in said

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -204,6 +205,7 @@ def test_a_reply_can_be_read_again_by_its_id(gateway: Running) -> None:
     gateway.settle()
     status, _, again = ask(gateway, f"/v1/responses/{said['id']}")
     assert (status, again["id"]) == (200, said["id"])
+    assert abs(again["created_at"] - time.time()) < 60
     texts = [
         [part["text"] for item in reply["output"] for part in item.get("content", [])]
         for reply in (said, again)

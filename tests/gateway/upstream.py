@@ -18,9 +18,10 @@ from urllib.parse import unquote
 
 from cannery.dialects import all_dialects, find_dialect
 from cannery.gateway import echo
-from cannery.messages import Request
+from cannery.messages import Failure, Request, Start
 from cannery.translation import nativize_response, normalize_request
 from cannery.wire.contract import StreamOptions, WireError
+from cannery.wire.framing import AWS_EVENT_STREAM
 from tests.oracles.judges import JUDGES
 from tests.oracles.sdk_types import validate_request, validate_response
 from tests.oracles.server_rules import check_request_rules, confirmed
@@ -267,6 +268,29 @@ class _Handler(BaseHTTPRequestHandler):
         time.sleep(0.2)
         self.close_connection = True
 
+    def do_overloaded(self, dialect: str, model: str, stream: bool) -> None:
+        """Answer 200, and fail before anything is said."""
+        if not stream:
+            self.answer(529, error_body(dialect, 503, "Overloaded"))
+            return
+        self.stream_begin(dialect)
+        self.chunk(overloaded(dialect))
+        self.chunk(b"")
+
+    def do_mute(self, dialect: str, model: str, stream: bool) -> None:
+        """Answer 200, and end the stream before anything is said."""
+        if not stream:
+            self.close_connection = True
+            return
+        self.stream_begin(dialect)
+        self.chunk(b"")
+
+    def do_stuck(self, dialect: str, model: str, stream: bool) -> None:
+        """Answer 200, and say nothing for longer than the gateway waits."""
+        if stream:
+            self.stream_begin(dialect)
+        self.do_silent(dialect, model, stream)
+
     def do_quit(self, dialect: str, model: str, stream: bool) -> None:
         """End a stream properly, but in the middle of what it says."""
         chunks = stream_chunks(dialect, echo.answer(_hello(dialect)))
@@ -295,6 +319,13 @@ class _Handler(BaseHTTPRequestHandler):
         self.chunk(chunks[1][:middle])
         time.sleep(1.2)
         for chunk in (chunks[1][middle:], *chunks[2:], b""):
+            self.chunk(chunk)
+
+    def do_late(self, dialect: str, model: str, stream: bool) -> None:
+        """Begin a stream at once, and say something only after a while."""
+        self.stream_begin(dialect)
+        time.sleep(2.5)
+        for chunk in (*stream_chunks(dialect, echo.answer(_hello(dialect))), b""):
             self.chunk(chunk)
 
     def do_endless(self, dialect: str, model: str, stream: bool) -> None:
@@ -383,6 +414,33 @@ def stream_chunks(dialect: str, response: Any) -> list[bytes]:
     if dialect in _JUDGED:
         assert check_stream_rules(dialect, b"".join(chunks)) == []
     return chunks
+
+
+_OVERLOADED = {
+    "anthropic_messages": b'event: message_start\ndata: {"type":"message_start","message":{"id":"msg_1",'
+    b'"type":"message","role":"assistant","content":[],"model":"m","stop_reason":null,"stop_sequence":null,'
+    b'"usage":{"input_tokens":9,"output_tokens":1}}}\n\nevent: ping\ndata: {"type":"ping"}\n\n'
+    b'event: error\ndata: {"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}\n\n',
+    "openai_chat": b'data: {"error":{"message":"Overloaded","type":"server_error","code":"server_overloaded"}}\n\n',
+    "openai_responses": b'event: response.created\ndata: {"type":"response.created","sequence_number":0,'
+    b'"response":{"id":"resp_1","object":"response","created_at":1,"status":"in_progress","model":"m","output":[]}}\n\n'
+    b'event: response.failed\ndata: {"type":"response.failed","sequence_number":1,"response":{"id":"resp_1","object":'
+    b'"response","created_at":1,"status":"failed","model":"m","output":[],"error":{"code":"server_error",'
+    b'"message":"Overloaded"}}}\n\n',
+    "gemini_generate": b'data: {"error":{"code":503,"message":"Overloaded","status":"UNAVAILABLE"}}\r\n\r\n',
+    "bedrock_converse": AWS_EVENT_STREAM.write("messageStart", {"role": "assistant"})
+    + AWS_EVENT_STREAM.write("throttlingException", {"message": "Overloaded"}),
+    "ollama_chat": b'{"error":"Overloaded"}\n',
+}
+
+
+def overloaded(dialect: str) -> bytes:
+    """A stream that fails before anything is said."""
+    if dialect in _OVERLOADED:
+        return _OVERLOADED[dialect]
+    writer = find_dialect(dialect).stream_writer(StreamOptions())
+    failure = Failure("Overloaded", "overloaded_error", 529)
+    return writer.write(Start(model="m")) + writer.write(failure) + writer.close()
 
 
 # The words of the first four dialects for what a status means: OpenAI's and Anthropic's, Google's.

@@ -20,6 +20,7 @@ from cannery.gateway.continuation import new_reply_id
 from cannery.gateway.entries import Entry
 from cannery.gateway.envelopes import Unpacked
 from cannery.gateway.fallback import Stickiness, is_transient
+from cannery.gateway.first_event import BegunStream
 from cannery.gateway.forwarding import to_caller
 from cannery.gateway.ingress import RoleGate
 from cannery.gateway.metrics import Metrics
@@ -237,21 +238,37 @@ class Exchanges:
     async def _say_stream(self, call: Call, asked: Asked) -> None:
         upstream, entry = asked.upstream, asked.entry
         sender = self.senders[upstream.name]
-        async with contextlib.aclosing(await sender.open(asked.take_wire())) as opened:
+        async with contextlib.AsyncExitStack() as exits:
+            opened = await sender.open(asked.take_wire())
+            exits.push_async_callback(opened.aclose)
             self._take_headers(call, opened)
             await self._check_opened(call, asked.dialect, opened)
+            if not _is_stream(opened):
+                response = self._read_response(asked.dialect, upstream, await opened.rest())
+                if entry is not None:
+                    await entry.ready()
+                    entry.settle(call)
+                await self._say_whole_as_stream(call, response, asked)
+                return
+            heard = await self._begun(call, asked, opened, exits)
             if entry is not None:
                 await entry.ready()
                 entry.settle(call)
-            if not _is_stream(opened):
-                response = self._read_response(asked.dialect, upstream, await opened.rest())
-                await self._say_whole_as_stream(call, response, asked)
-                return
-            voice = _voice(call, asked)
-            variant = upstream.variant(asked.dialect)
-            packing = None if variant is None else variant.packing
-            heard = opened if packing is None else Unpacked(opened, asked.dialect, packing)
-            await self._forward(call, heard, voice, entry)
+            await self._forward(call, heard, _voice(call, asked), entry)
+
+    async def _begun(
+        self, call: Call, asked: Asked, opened: Opened, exits: contextlib.AsyncExitStack
+    ) -> Heard:
+        """The stream of an upstream; while another may be asked, one that says something."""
+        variant = asked.upstream.variant(asked.dialect)
+        packing = None if variant is None else variant.packing
+        heard = opened if packing is None else Unpacked(opened, asked.dialect, packing)
+        if call.attempt + 1 >= len(call.candidates):
+            return heard
+        begun = BegunStream(heard)
+        exits.callback(begun.close)
+        await begun.wait_for_event(asked.upstream.name, asked.dialect, self._ping_seconds)
+        return begun
 
     async def _finish_stream(self, call: Call, folder: Folder, entry: Entry | None) -> None:
         """Take down what was said; a stream that was not heard to its end is an answer broken off."""

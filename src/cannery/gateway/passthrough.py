@@ -24,7 +24,7 @@ from cannery.gateway.refusals import JSON, CallError, refuse
 from cannery.gateway.routing import vendor_of
 from cannery.gateway.upstream_client import Opened, Outgoing
 from cannery.gateway.upstreams import Choice, join_url
-from cannery.messages import Conversation, Response, Role
+from cannery.messages import Conversation, Response, Role, absent
 from cannery.translation import nativize_response
 from cannery.wire.bodies import encode, read_object
 
@@ -143,7 +143,9 @@ class Passage:
         start = len(history)
         while start and history[start - 1].role in _SPOKEN:
             start -= 1
-        response = Response(Conversation.trusted(history[start:]), identifier=identifier)
+        said = Conversation.trusted(history[start:])
+        created = int(said[0].timestamp.timestamp()) if said else absent
+        response = Response(said, identifier=identifier, created=created)
         call.reply(200, call.headers(), nativize_response(response, call.dialect.name).body)
         return True
 
