@@ -1,10 +1,11 @@
-"""Dialects of one family judge alike: Messages and Converse, and Google's two APIs."""
+"""Dialects of one family judge alike: Messages and Converse, Google's two APIs, and the relatives of Chat."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 import cannery
@@ -94,3 +95,39 @@ def test_citations_in_chunks_of_a_document_are_told_as_lost(target: str):
     }
     found = rendered(body, "anthropic_messages", target)
     assert ("CITATION_DROPPED", "messages[0].content[0]") in losses(found)
+
+
+SHAPE = {"type": "object", "properties": {"city": {"type": "string"}}}
+
+
+@pytest.mark.parametrize("source", ["openai_chat", "mistral_chat"])
+@pytest.mark.parametrize(
+    "target, path",
+    [
+        ("gemini_generate", ("generationConfig", "responseJsonSchema")),
+        ("ollama_chat", ("format",)),
+        ("openai_responses", ("text", "format", "schema")),
+        ("cohere_chat", ("response_format", "json_schema")),
+    ],
+)
+def test_a_schema_beside_json_object_is_the_schema_of_the_output(
+    source: str, target: str, path: tuple[str, ...]
+):
+    body: dict[str, Any] = {
+        "model": "m",
+        "messages": [{"role": "user", "content": "q"}],
+        "response_format": {"type": "json_object", "schema": SHAPE, "x_own": 1},
+    }
+    found = rendered(body, source, target)
+    written = json.loads(found.body)
+    for key in path:
+        written = written[key]
+    assert written == SHAPE
+    assert losses(found) == [("FIELD_DROPPED", "response_format.x_own")]
+    assert json.loads(rendered(body, source, source).body) == body
+    request = cannery.normalize_request(json.dumps(body).encode(), source)
+    closed = {**SHAPE, "additionalProperties": False}
+    output = msgspec.structs.replace(request.controls.output, schema=json.dumps(closed))
+    controls = msgspec.structs.replace(request.controls, output=output)
+    edited = cannery.nativize_request(msgspec.structs.replace(request, controls=controls), source)
+    assert json.loads(edited.body)["response_format"]["schema"] == closed

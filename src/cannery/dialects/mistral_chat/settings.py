@@ -7,7 +7,6 @@ from typing import Any
 
 from cannery.families.chat.settings import OUTPUT, STOP, choice_form, effort_form, tool_names
 from cannery.families.chat.tools import write_tools
-from cannery.families.openai.settings import write_output
 from cannery.messages.requests import OutputFormat, ToolChoice
 from cannery.wire.bodies import Object
 from cannery.wire.settings import (
@@ -41,7 +40,7 @@ def _write_choice(choice: ToolChoice, to: Writing) -> Any:
 
 
 def _write_output(output: OutputFormat, to: Writing) -> Object:
-    written = write_output(output, "json_schema")
+    written: Object = OUTPUT.write(output, to)  # type: ignore[misc]
     if not to.is_same and output.kind == "schema":
         written["json_schema"].setdefault("schema", {})
     return written

@@ -10,6 +10,7 @@ from cannery.families.chat.settings import (
     STOP,
     choice_form,
     effort_form,
+    is_spelled,
     named_tools,
     take_choice,
     tool_names,
@@ -21,7 +22,7 @@ from cannery.messages.absence import absent
 from cannery.messages.requests import Request, ToolChoice, new_tool_choice
 from cannery.wire.bodies import Object
 from cannery.wire.losses import Report
-from cannery.wire.residues import own_residue, set_again
+from cannery.wire.residues import set_again
 from cannery.wire.setting_reading import NOT_READ, Reading, Said, Spelled
 from cannery.wire.settings import (
     FLAG,
@@ -59,7 +60,7 @@ def _read_both_limits(value: Any, reading: Reading) -> Said:
 
 
 def _write_limit(value: int, to: Writing) -> Any:
-    if not _is_old(to.request, _LIMIT):
+    if not (to.is_same and is_spelled(to.request, _LIMIT)):
         return value
     to.body[_LIMIT] = value
     return absent
@@ -76,7 +77,7 @@ def _read_older_choice(choice: Any, reading: Reading) -> Said:
 
 
 def _write_choice(choice: ToolChoice, to: Writing) -> Any:
-    if _is_old(to.request, _CALL):
+    if to.is_same and is_spelled(to.request, _CALL):
         to.body[_CALL] = {"name": choice.names[0]} if choice.names else choice.mode
         return absent
     if choice.mode == "named":
@@ -86,12 +87,6 @@ def _write_choice(choice: ToolChoice, to: Writing) -> Any:
     mode = "required" if choice.must_call else "auto"
     allowed = {"mode": mode, "tools": named_tools(choice, to.request)}
     return {"type": "allowed_tools", "allowed_tools": allowed}
-
-
-def _is_old(request: Request, name: str) -> bool:
-    """Whether a request said something under an older name."""
-    residue = own_residue(request, NAME)
-    return residue is not None and name in (residue.form or "").split()
 
 
 def _need_tools(value: bool, to: Writing) -> Any:  # noqa: FBT001 - the value of a control

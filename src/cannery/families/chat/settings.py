@@ -7,9 +7,18 @@ from typing import Any
 
 from cannery.families.openai.settings import take_output, write_effort, write_output
 from cannery.messages.absence import absent
-from cannery.messages.requests import Request, Thinking, ToolChoice, new_thinking, new_tool_choice
+from cannery.messages.json_text import decode_json, write_json
+from cannery.messages.requests import (
+    OutputFormat,
+    Request,
+    Thinking,
+    ToolChoice,
+    new_output_format,
+    new_thinking,
+    new_tool_choice,
+)
 from cannery.wire.bodies import Object
-from cannery.wire.residues import keep_unusual, nested, set_again, setting
+from cannery.wire.residues import keep_unusual, nested, own_residue, set_again, setting
 from cannery.wire.setting_reading import NOT_READ, Reading, Said, Spelled
 from cannery.wire.settings import TEXTS, Form, Writing
 
@@ -22,10 +31,34 @@ def _read_stop(value: Any, reading: Reading) -> Said:
 
 # Stop sequences, a list or one string.
 STOP = Form(read=_read_stop, write=TEXTS.write)
-OUTPUT = Form(
-    read=lambda value, _: take_output(value, "json_schema"),
-    write=lambda value, _: write_output(value, "json_schema"),
-)
+# The form of an output whose schema stands beside ``json_object``.
+_BESIDE = "json_object_schema"
+
+
+def _read_output(value: Any, reading: Reading) -> Said:
+    is_json = type(value) is dict and value.get("type") == "json_object"
+    if not is_json or type(value.get("schema")) is not dict:
+        return take_output(value, "json_schema")
+    # Together, Fireworks and llama.cpp hold a model to a schema so (docs.together.ai, docs.fireworks.ai, 2026-11-19).
+    del value["type"]
+    reading.form.append(_BESIDE)
+    return new_output_format("schema", write_json(value.pop("schema"))), set_again(value)
+
+
+def _write_output(output: OutputFormat, to: Writing) -> Object:
+    if to.is_same and type(output.schema) is str and is_spelled(to.request, _BESIDE):
+        return {"type": "json_object", "schema": decode_json(output.schema)}
+    return write_output(output, "json_schema")
+
+
+def is_spelled(request: Request, word: str) -> bool:
+    """Whether the form of a request has a word for how its own dialect spelled something."""
+    residue = own_residue(request, str(request.source))
+    return residue is not None and word in (residue.form or "").split()
+
+
+# The format of the output, as JSON with a schema beside it or with a schema that has a name.
+OUTPUT = Form(read=_read_output, write=_write_output)
 
 
 def effort_form(shown: Iterable[Any], detail: str) -> Form:
