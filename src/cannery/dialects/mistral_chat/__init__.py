@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from cannery.dialects.mistral_chat.hosted import HOSTED
 from cannery.dialects.mistral_chat.reading import read_request
 from cannery.dialects.mistral_chat.settings import MODELLED_ANSWER, NAME, TABLE
 from cannery.dialects.mistral_chat.streams import (
@@ -82,6 +83,7 @@ DIALECT = Dialect(
     defaults={"safe_prompt": (False,)},
     modelled_answer=MODELLED_ANSWER,
     tool_paths=TOOL_PATHS,
+    hosted=HOSTED,
     short_names=("mistral",),
     service=Service(
         host=Host(

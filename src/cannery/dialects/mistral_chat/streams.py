@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from cannery.dialects.mistral_chat.hosted import SEVERAL
 from cannery.dialects.mistral_chat.reading import MistralReader
 from cannery.dialects.mistral_chat.settings import NAME
 from cannery.dialects.mistral_chat.writing import MistralWriter
 from cannery.errors import DialectError
+from cannery.families.chat.answers import results_among, was_run
 from cannery.families.chat.shape import TOKENS, WORDS, Shape
 from cannery.families.chat.stream_reading import ChatStreamReader, is_text
 from cannery.families.chat.stream_writing import ChatStreamWriter
@@ -72,6 +74,42 @@ class MistralStreamReader(ChatStreamReader):
 
     def __init__(self) -> None:
         super().__init__(SHAPE)
+        # Where an answer has several messages: those with calls that the server may run itself, and what it ran.
+        self._held: list[Object] = []
+        self._ran: list[Object] = []
+
+    def _message(self, delta: Object) -> Object:
+        """Read more of one message; a result among several is that of a call that the server ran."""
+        if delta.get("role") == "tool":
+            return self._take_result(delta)
+        calls = delta.get("tool_calls")
+        if type(delta.get("index")) is int and type(calls) is list:
+            known = ("role", "index", "tool_calls")
+            self._held.append({key: delta[key] for key in known if key in delta})
+            delta = {key: item for key, item in delta.items() if key != "tool_calls"}
+        return super()._message(delta)
+
+    def _take_result(self, result: Object) -> Object:
+        """Take a result and its call, which are fields around the answer to other dialects."""
+        results = results_among([result])
+        for message in self._held:
+            ran = [call for call in message["tool_calls"] if was_run(call, results)]
+            if ran:
+                message["tool_calls"] = [call for call in message["tool_calls"] if call not in ran]
+                told = {**message, "tool_calls": ran}
+                self._ran.append(told)
+                self._leave("chunk", {"choices": [{"index": 0, "delta": told}]})
+        self._ran.append(result)
+        self._around.take_choice({SEVERAL: self._ran})
+        return result
+
+    def _end_parts(self) -> None:
+        held, self._held = self._held, []
+        for message in held:
+            for position, call in enumerate(message["tool_calls"]):
+                if type(call) is dict:
+                    self._call(call, position)
+        super()._end_parts()
 
     def _content(self, part: Any) -> bool:
         spoken = self._spoken("text")

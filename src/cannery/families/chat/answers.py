@@ -86,11 +86,31 @@ def _read_choice(shape: Shape, reader: ChatReader, item: Any) -> tuple[Any, Obje
 
 
 def _read_several(reader: ChatReader, messages: list[Any]) -> None:
-    """Read what the model says in several messages of one choice, without taking it."""
+    """Read what the model says in several messages of one choice, without taking it.
+
+    A call that a result among them answers was run by the server, and is nothing for the client to do.
+    """
+    results = results_among(messages)
     for index, message in enumerate(messages):
         if type(message) is dict and message.get("role") == "assistant":
             copy = decode_json(write_json({key: message[key] for key in message if key != "role"}))
+            calls = copy.get("tool_calls")
+            if results and type(calls) is list:
+                copy["tool_calls"] = [call for call in calls if not was_run(call, results)] or None
+                if calls and not (copy["tool_calls"] or copy.get("content")):
+                    continue
             reader.assistant(copy, "assistant", ("choices", 0, "messages", index))
+
+
+def results_among(messages: list[Any]) -> dict[str, Object]:
+    """The results among several messages of one choice, by the ids of their calls."""
+    results = (each for each in messages if type(each) is dict and each.get("role") == "tool")
+    return {each["tool_call_id"]: each for each in results if type(each.get("tool_call_id")) is str}
+
+
+def was_run(call: Any, results: dict[str, Object]) -> bool:
+    """Whether the server ran a call itself: its result is there already."""
+    return type(call) is dict and type(call.get("id")) is str and call["id"] in results
 
 
 def _read_message(reader: ChatReader, message: Object, path: Path) -> Object | None:
