@@ -2,7 +2,8 @@
 
 Measured is the CPU time of the contender's processes (from /proc), never the clock of the machine:
 per request at 1 KB and 32 KB and concurrency 1, 32 and 256, per request that says something new ("fresh": all
-others send one body again and again, which a recorder recognises), and per streamed chunk; printed are
+others send one body again and again, which a recorder recognises), and per streamed chunk, where each stream answers
+something new too; printed are
 medians of the ratios to nginx in the same round, the latency that is added to the upstream's own, and
 resident memory. Contenders take turns in each round. All of it is asked of a plain upstream, and the settings with
 32 at once and the streams of one over TLS again, where nginx verifies the certificate and keeps its connections too.

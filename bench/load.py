@@ -220,9 +220,9 @@ def drive(
 def request_of(
     path: str, size: int, kind: str = "request", headers: Mapping[str, str] = MappingProxyType({})
 ) -> bytes:
-    """The bytes of a request with a body of some size; a fresh one says something new."""
+    """The bytes of a request with a body of some size; fresh ones and streams say something new."""
     is_messages = path.endswith("messages")
-    said = (MARK.decode() if kind == "fresh" else "") + "x" * (size - 150)
+    said = ("" if kind == "request" else MARK.decode()) + "x" * (size - 150)
     messages: list[dict[str, str]] = [{"role": "user", "content": said}]
     stream = kind == "chunk"
     body: dict[str, Any] = {"model": "m", "stream": stream, "max_tokens": 100, "messages": messages}

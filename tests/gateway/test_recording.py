@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -721,3 +722,20 @@ def test_store_on_disk_passes_verification_after_everything(own: Running) -> Non
         talk(own, *HISTORY[:3], ("user", f"branch {number % 4}"), stream=bool(number % 2))
     with kept(own) as store:
         assert store.verify().damages == ()
+
+
+def _listed_in_the_index(running: Running) -> int:
+    """How many conversations the derived tables hold, without asking the store, which would bring in the rest."""
+    path = Path(running.store) / "index.sqlite"
+    try:
+        with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
+            return int(connection.execute("SELECT count(*) FROM conversations").fetchone()[0])
+    except sqlite3.OperationalError:
+        # It is not there yet, or a transaction makes its tables.
+        return 0
+
+
+def test_the_catalogue_follows_without_being_asked(own: Running) -> None:
+    for number in range(3):
+        talk(own, ("user", f"a question of its own {number}"))
+    wait_for(lambda: _listed_in_the_index(own) == 3, "the index to follow")

@@ -409,6 +409,9 @@ class Catalogue(Protocol):
     def begin_with(self, scope: str | None, text: str, limit: int) -> Sequence[str]:
         """The living conversations whose id begins so, in order."""
 
+    def catch_up(self) -> None:
+        """Bring in what was committed, so that the next question does not wait for it."""
+
     def rebuild(self, progress: Progress | None = None) -> None:
         """Throw away what is derived and build it again, beside readers and writers."""
 

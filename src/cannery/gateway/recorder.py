@@ -45,6 +45,10 @@ _MOST_TOGETHER = 1000
 _FIRST_WAIT = 0.1
 _LONGEST_WAIT = 2.0
 _MOST_UNWRITTEN = 20_000
+# The catalogue follows when nothing was filed for so long, or when it is so many exchanges behind: what was written
+# lately it learns from memory, at half the cost of reading it (``backends/directory/recent.py``).
+_IDLE_SECONDS = 1.0
+_MOST_BEHIND = 500
 
 
 class Recorder:
@@ -72,6 +76,8 @@ class Recorder:
         self._waiting = 0
         self._waiting_bytes = 0
         self._pending: dict[str, int] = {}
+        # How many exchanges were filed since the catalogue last followed.
+        self._behind = 0
         self._is_closing = threading.Event()
         self._gathered: list[Entry] = []
         self._queue: queue.SimpleQueue[list[Entry] | None] = queue.SimpleQueue()
@@ -407,7 +413,7 @@ class Recorder:
     # --- on the thread -------------------------------------------------------------------------
 
     def _work(self) -> None:
-        while (entries := self._queue.get()) is not None:
+        while (entries := self._next()) is not None:
             while len(entries) < _MOST_TOGETHER and not self._queue.empty():
                 more = self._queue.get()
                 if more is None:
@@ -415,6 +421,27 @@ class Recorder:
                     break
                 entries += more
             self._file_all(entries)
+            self._behind += len(entries)
+            if self._behind >= _MOST_BEHIND:
+                self._catch_up()
+
+    def _next(self) -> list[Entry] | None:
+        """The entries that come next; the catalogue catches up before a longer wait."""
+        if self._behind:
+            try:
+                return self._queue.get(timeout=_IDLE_SECONDS)
+            except queue.Empty:
+                self._catch_up()
+        return self._queue.get()
+
+    def _catch_up(self) -> None:
+        """Let the catalogue follow what was filed; a question catches up itself where this fails."""
+        self._behind = 0
+        if self._filer is not None:
+            try:
+                self._filer.store.catch_up()
+            except (CanneryError, OSError, sqlite3.Error) as error:
+                self._log_later("debug", "catalogue_behind", problem=str(error))
 
     def _file_all(self, entries: list[Entry]) -> None:
         outcomes: list[str] = []

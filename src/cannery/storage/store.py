@@ -511,6 +511,10 @@ class Store:
         """
         return file_many(self, filings)
 
+    def catch_up(self) -> None:
+        """Let the catalogue follow what was written lately, so that the next question does not wait for it."""
+        self.backend.catalogue.catch_up()
+
     def rebuild_index(self, progress: Progress | None = None) -> None:
         """Build the catalogue again from what is stored, beside readers and writers."""
         if self.backend.is_read_only:

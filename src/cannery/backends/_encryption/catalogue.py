@@ -168,6 +168,10 @@ class EncryptedCatalogue:
                 return kept[:limit]
             wanted = 2 * wanted + _PAGE
 
+    def catch_up(self) -> None:
+        """Bring in what was committed, so that the next question does not wait for it."""
+        self._inner.catch_up()
+
     def rebuild(self, progress: Progress | None = None) -> None:
         """Throw away what is derived and build it again, beside readers and writers; no key is needed."""
         last = (0, 0)

@@ -110,6 +110,10 @@ class DerivedCatalogue(Queries):
         self.recent.note(change, receipt)
         self._has_news = True
 
+    def catch_up(self) -> None:
+        """Bring in the changes of the feed; words follow when they are searched."""
+        self._ask(lambda _: None)
+
     def rebuild(self, progress: Progress | None = None) -> None:
         """Throw the tables away and build them again; ``progress`` hears of conversations, each counted twice."""
         self.file.discard()
@@ -176,7 +180,7 @@ class DerivedCatalogue(Queries):
         """Leave nothing in the file of what was forgotten; whether nothing is left for certain."""
         if is_thorough:
             # Also of what was replaced.
-            self._ask(lambda _: None)
+            self.catch_up()
             self.tell(note_freed)
         return self.file.purge(is_thorough=is_thorough)
 

@@ -48,6 +48,9 @@ class SqliteCatalogue(Queries):
         with self._database.reading() as connection:
             return work(connection)
 
+    def catch_up(self) -> None:
+        """Do nothing: rows change with the lines they describe."""
+
     def rebuild(self, progress: Progress | None = None) -> None:
         """Derive the rows of each conversation again, in short transactions.
 
