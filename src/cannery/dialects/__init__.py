@@ -1,7 +1,7 @@
-"""How providers spell it: every module here is one dialect and has one value, ``DIALECT``.
+"""The dialects: every module here is one wire format and has one value, ``DIALECT``.
 
 A dialect is found by its module's name, or by one of the short names in its value. Dialects never import each other;
-what two of them share lives in ``cannery.families`` and ``cannery.wire``.
+code shared by two of them is in ``cannery.families`` or ``cannery.wire``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def dialect_names() -> tuple[str, ...]:
 
 @lru_cache(maxsize=64)
 def find_dialect(name: str) -> Dialect:
-    """The dialect of a name or a short name; UnknownDialectError says which there are."""
+    """The dialect with a name or short name; UnknownDialectError lists the known names."""
     if name in dialect_names():
         found: Dialect = importlib.import_module(f"cannery.dialects.{name}").DIALECT
         return found
@@ -48,7 +48,7 @@ def all_dialects() -> tuple[Dialect, ...]:
 
 
 def _nearest(name: str) -> str | None:
-    """The dialect that was probably meant: one of similar spelling, or with this word in its name."""
+    """The dialect that was probably meant: one with a similar name, or with this word in its name."""
     import difflib
 
     meant = name.lower().replace("-", "_")

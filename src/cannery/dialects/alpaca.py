@@ -1,8 +1,8 @@
-"""Alpaca: ``{"instruction", "input", "output", "history"?, "system"?}``, one exchange a record.
+"""Alpaca: ``{"instruction", "input", "output", "history"?, "system"?}``, one exchange per record.
 
-Oddities: ``input`` is often empty; where it is not, instruction and input are one prompt, a line each (LLaMA-Factory,
-2026-11-15); earlier exchanges are ``history``, pairs of strings. There is no room for anything but text, and none for a
-conversation that does not alternate.
+Oddities: ``input`` is often empty; otherwise instruction and input form one prompt, a line each (LLaMA-Factory,
+2026-11-15); earlier exchanges are ``history``, pairs of strings. A record holds only text, and only conversations that
+alternate.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def read_request(body: bytes, places: Places) -> Request:
 
 
 def _read_request(left: Object, places: Places) -> Request:
-    # Writing adds these.
+    # Writing adds these fields.
     dropped = [key for key in ("input", "output") if key not in left]
     canisters = _take_turns(left, places.canisters)
     patch = nested(left, {}, dropped)
@@ -61,7 +61,7 @@ def _read_request(left: Object, places: Places) -> Request:
 
 
 def _take_turns(body: Object, places: list[Path]) -> list[AnyCanister]:
-    """Take every turn out of a record and note its path."""
+    """Take every turn out of a record and record its path."""
     reader, when = Reader(NAME), now()
     found: list[AnyCanister] = []
     instruction = reader.text_field(body, "instruction", "")
@@ -93,7 +93,7 @@ def _take_turns(body: Object, places: list[Path]) -> list[AnyCanister]:
 
 
 def _history(value: Any) -> list[list[str]]:
-    """The earlier exchanges; none if they are not pairs of strings, which the residue then keeps."""
+    """The earlier exchanges; none if they are not pairs of strings, which then stay in the residue."""
     pairs = value if type(value) is list else []
     is_paired = all(
         type(pair) is list and len(pair) == 2 and all(type(text) is str for text in pair)
@@ -106,7 +106,7 @@ def _history(value: Any) -> list[list[str]]:
 
 
 class Said(NamedTuple):
-    """What one side says, and where its instruction ends if an input follows."""
+    """The text of one side, and where its instruction ends if an input follows."""
 
     side: str
     text: str
@@ -129,7 +129,7 @@ def write_request(request: Request, pieces: list[Piece], report: Report) -> Obje
 
 
 def _said(pieces: list[Piece], writer: TextWriter) -> list[Said]:
-    """What the sides say in turn; calls and their results cannot be said."""
+    """The alternating texts of the two sides; calls and their results are lost."""
     said: list[Said] = []
     for piece in pieces:
         canister = piece.canister
@@ -151,7 +151,7 @@ def _said(pieces: list[Piece], writer: TextWriter) -> list[Said]:
 
 
 def _take(own: Said, piece: Piece, said: list[Said], writer: TextWriter) -> None:
-    """Add what is said, to the last turn if that is the same side's."""
+    """Add a text, to the last turn if that is of the same side."""
     if not said or said[-1].side != own.side:
         said.append(own)
         return

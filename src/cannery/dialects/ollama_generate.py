@@ -1,8 +1,8 @@
-"""Ollama's generate (``POST /api/generate``): one prompt and its answer, for programs that know no messages.
+"""Ollama's generate (``POST /api/generate``): one prompt and its answer, for clients without messages.
 
-Oddities: there are no turns, so that another dialect's conversation is only said if it is one question; ``context`` is
-the history as tokens of one model, which no other can read; ``suffix``, ``template`` and ``raw`` are about the text
-that the model itself sees. Everything else is that of ``ollama_chat``. Written against ollama 0.6.3 (2026-11-18).
+Oddities: there are no turns, so a conversation of another dialect is accepted only if it is one question; ``context``
+is the history as tokens of one model, which no other can read; ``suffix``, ``template`` and ``raw`` concern the text
+that the model itself sees. Everything else is as in ``ollama_chat``. Written against ollama 0.6.3 (2026-11-18).
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ TABLE = ollama_table(NAME, _drop_choice)
 
 
 def read_request(body: bytes, places: Places) -> Request:
-    """The request that a body asks for."""
+    """Read the request from a body."""
     return read_fields(NAME, body, places, _read_request)
 
 
@@ -97,7 +97,7 @@ def _read_request(fields: Fields, places: Places) -> Request:
 
 
 def write_request(request: Request, pieces: list[Piece], report: Report) -> Object:
-    """The body of a request: instructions and the last question; what else was said is named."""
+    """The body of a request: instructions and the last question; everything else is reported as lost."""
     body = write_settings(TABLE, request, report)
     for index, tool in enumerate(request.tools):
         report.lose("TOOL_DROPPED", f"tools[{index}]", f"there are no tools: {tool.name!r}")
@@ -114,7 +114,7 @@ def write_request(request: Request, pieces: list[Piece], report: Report) -> Obje
 
 
 def _question(pieces: list[Piece], report: Report) -> list[Piece]:
-    """What the user said last; the turns around it are blocked."""
+    """The user's last message; other turns are blocking losses."""
     groups = [group for group in turns(pieces) if side(group[0]) == USER]
     words = [
         [piece for piece in group if type(piece.canister) is not ResultCanisterClass]

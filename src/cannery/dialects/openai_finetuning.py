@@ -1,8 +1,8 @@
-"""OpenAI fine-tuning: ``{"messages", "tools"?, "functions"?, "parallel_tool_calls"?}``, one example a line.
+"""OpenAI fine-tuning: ``{"messages", "tools"?, "functions"?, "parallel_tool_calls"?}``, one example per line.
 
 Messages and tools are those of Chat Completions. Oddities: ``weight`` on assistant messages says whether they are
 learnt from; an example may lack the user or end with calls; call ids repeat from example to example. Preferences
-(``input``, ``preferred_output``, ``non_preferred_output``) hold no ``messages`` and are refused.
+(``input``, ``preferred_output``, ``non_preferred_output``) have no ``messages`` and are refused.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Anthropic Messages (``POST /v1/messages``).
 
-Oddities: leading system text is a field and late system text a message that only newer models take; tool results stand
-first in the user turn after the calls; arguments are objects; text must have a visible character; a thinking block goes
-back with its signature, to the letter. Written against the types of anthropic 2.8.0 (2026-11-15).
+Oddities: leading system text is a field, and late system text a message that only newer models accept; tool results
+come first in the user turn after the calls; arguments are objects; text must have a visible character; a thinking block
+is sent back unchanged, with its signature. Written against the types of anthropic 2.8.0 (2026-11-15).
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ SERVICE = Service(
     replies=Replies(
         "msg_",
         ("content",),
-        # What a cache gave and took is counted apart from the other input.
+        # Cache reads and writes are counted apart from the other input.
         TokenFields(
             input=("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"),
             output=("output_tokens",),
@@ -161,7 +161,7 @@ SIGNS = (
         "its type is message",
         lambda value: value.get("type") == "message" and "content" in value,
     ),
-    # Other dialects have events of the type error as well.
+    # Other dialects also have events of type error.
     Sign(
         "stream",
         Evidence.SHARED_DETAIL,

@@ -1,7 +1,7 @@
 """Hosted tools of Messages: server tools and their blocks, MCP servers, and the tools that a client runs.
 
-Results of a web search carry encrypted content that only this provider makes, so that none from elsewhere can be sent;
-an answer shows them without. Written against the types of anthropic 2.8.0 (2026-11-15).
+Web search results carry encrypted content that only this provider produces, so results from elsewhere cannot be sent;
+responses show them without it. Written against the types of anthropic 2.8.0 (2026-11-15).
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ _COMPUTER_SCHEMA = _schema(
 
 
 def _computer(value: Object) -> tuple[str, str]:
-    """The size of a display is a part of what a model must know."""
+    """The description of a computer, with the size of its display, which the model must know."""
     width, height = value.pop("display_width_px", None), value.pop("display_height_px", None)
     if type(width) is not int or type(height) is not int:
         return _COMPUTER, _COMPUTER_SCHEMA
@@ -210,7 +210,7 @@ CLIENTS = (
 
 
 def _gather(found: list[Found]) -> list[Found]:
-    """Put what a toolset says of the tools of a server where the server is defined."""
+    """Move a toolset's settings for a server's tools to the server's definition."""
     servers = {str(each.value.get("name")): each for each in found if each.tag == _MCP}
     kept = []
     for each in found:
@@ -222,7 +222,7 @@ def _gather(found: list[Found]) -> list[Found]:
         allowed = _allowed(each.value)
         if allowed:
             server.value["tool_configuration"] = {"allowed_tools": allowed}
-        # What is left of the toolset is lost with the server's own fields.
+        # The rest of the toolset is lost with the server's own fields.
         server.value.update(
             {f"mcp_toolset.{key}": held for key, held in each.value.items() if held}
         )
@@ -230,7 +230,7 @@ def _gather(found: list[Found]) -> list[Found]:
 
 
 def _allowed(toolset: Object) -> list[str]:
-    """The only tools that a toolset switches on; none where it switches all on."""
+    """The only tools that a toolset enables; none if it enables all."""
     default, configs = toolset.get("default_config"), toolset.get("configs")
     if default != {"enabled": False} or type(configs) is not dict:
         return []
@@ -241,7 +241,7 @@ def _allowed(toolset: Object) -> list[str]:
 
 
 def _place(tag: str, value: Object) -> tuple[Object | None, Object]:
-    """A tool; a server has a field of its own, and a tool that stands for its tools."""
+    """The place of a tool; a server has its own field, and a tool that stands for its tools."""
     if tag != _MCP:
         return with_type(tag, value)
     toolset: Object = {"type": "mcp_toolset", "mcp_server_name": value["name"]}
@@ -273,7 +273,7 @@ def _read_block(tag: str, block: Object) -> Told | None:
     if type(content) is dict and str(content.get("type")).endswith("_error"):
         del content["type"]
         word = take_text(content, "error_code")
-        # The message says in a sentence what the word says.
+        # The message says the same in a sentence.
         return Outcome(identifier, None, word or "error")
     result = _RESULTS[tag](block)
     return None if result is None else Outcome(identifier, *result)
@@ -370,7 +370,7 @@ def _read_output(block: Object) -> _Result | None:
 
 
 def _read_made(item: Object) -> Source:
-    """Take a file that a program made; its id is known only to this provider."""
+    """Read a file that a program produced; its id is known only to this provider."""
     item.pop("type", None)
     return Source(file=take_text(item, "file_id"))
 
@@ -417,7 +417,7 @@ def _write_use(use: HostedUse, is_answer: bool) -> Written | None:  # noqa: FBT0
 
 
 def _identifier(use: HostedUse, prefix: str) -> str:
-    """The id of a call as this server gives them."""
+    """A call id in the form of this server."""
     if use.identifier.startswith(prefix):
         return use.identifier
     code = hashlib.sha256(use.identifier.encode("utf-8", "replace")).hexdigest()
@@ -444,7 +444,7 @@ def _write_search(use: HostedUse, call: Search) -> Written:
             "type": "web_search_result",
             "url": item.url or "",
             "title": item.title or "",
-            # Only this provider can make it: a client sees the source, and no server takes it back.
+            # Only this provider can produce it: a client sees the source, and no server accepts it back.
             "encrypted_content": "",
             "page_age": item.age,
         }

@@ -1,4 +1,4 @@
-"""The name of the dialect, and the rules that its server has for each model."""
+"""The name of the dialect, and its server's rules for each model."""
 
 from __future__ import annotations
 

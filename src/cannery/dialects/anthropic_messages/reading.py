@@ -1,8 +1,8 @@
-"""Reading Messages bodies.
+"""Reads Messages bodies.
 
-A reader takes the keys that it understands from each object; what is left is residue. A message becomes one canister
-for each block, joined. The top-level system comes first, as supervisors; a message of role system is a supervisor at
-its place that remembers where it stood. The input of a call is kept as the body spells it.
+A reader takes the keys that it understands from each object; the rest is residue. A message becomes one canister per
+block, joined. The top-level system comes first, as supervisors; a message of role system is a supervisor at its place
+that remembers its position. The input of a call keeps the body's spelling.
 """
 
 from __future__ import annotations
@@ -69,16 +69,16 @@ from cannery.wire.media import SEARCH_RESULT
 from cannery.wire.places import Places
 from cannery.wire.residues import nested, set_again
 
-# The form of a system message that stands among the messages; ``:`` and the form of its content may follow.
+# The form of a system message among the messages; ``:`` and the form of its content may follow.
 INLINE = "message"
-# The form of a call whose input is no object.
+# The form of a call whose input is not an object.
 BARE = "bare"
-# What a block says, and the patch for what is left of it.
+# The content of a block, and the patch for the rest of it.
 Held = tuple[Any, Object | None]
-# Payload, type and chunks of a document, and the patch for what is left of its source.
+# Payload, type and chunks of a document, and the patch for the rest of its source.
 Source = tuple[Any, str, tuple[Any, ...], Object | None]
 _EITHER = "a string or a list of blocks"
-# Objects in blocks and tools keep their fields as text: the input of a call and the schema of a tool only pass through.
+# Objects in blocks and tools keep their fields as text: call inputs and tool schemas only pass through.
 _Scalar = bool | int | float | str | None
 _Object = _Scalar | list[Any] | dict[str, Raw]
 _Block = _Scalar | list[Any] | dict[str, _Object]
@@ -87,7 +87,7 @@ decode_levels = msgspec.json.Decoder(dict[str, _Scalar | list[_Item] | dict[str,
 
 
 def read_request(body: bytes, places: Places) -> Request:
-    """The request that a body asks for."""
+    """Read the request from a body."""
     return read_body(NAME, body, places, decode_levels, _read_request)
 
 
@@ -151,7 +151,7 @@ class MessageReader(BlockReader):
     def content(
         self, content: Any, role: str, path: Path, envelope: str | None, form: str | None
     ) -> None:
-        """What the user or the system says: a canister for each block."""
+        """The content of a user or system message: a canister for each block."""
         if type(content) is str:
             residue = Residue(NAME, None, envelope, form) if envelope or form else None
             self.add(role, content, path, False, residue)
@@ -172,7 +172,7 @@ class MessageReader(BlockReader):
                 envelope, joined = None, True
 
     def answer(self, content: Any, path: Path, envelope: str | None) -> None:
-        """What the assistant says: a canister for each block, and a silent one before a call that comes first."""
+        """The content of an assistant message: a canister for each block, and an empty one before a leading call."""
         if type(content) is str:
             residue = None if envelope is None else Residue(NAME, None, envelope)
             self.add("assistant", content, path, False, residue)
@@ -186,7 +186,7 @@ class MessageReader(BlockReader):
     def blocks(
         self, content: list[Any], path: Path, envelope: str | None, *, is_single: bool
     ) -> None:
-        """The blocks of the assistant; a single one may be the text for which a string could stand."""
+        """The blocks of the assistant; a single block may be the text that a string could replace."""
         for index, block in enumerate(content):
             where = path + (index,)
             if type(block) is not dict:
@@ -215,7 +215,7 @@ class MessageReader(BlockReader):
         mark = _read_mark(block) if "cache_control" in block else None
         held, patch = self.block(block, path, is_answer=role == "assistant")
         if is_single and patch is None and type(held) is str:
-            # One text and nothing else, for which a string could stand.
+            # A single text, which a string could replace.
             form = _shape(form, "list")
         residue = None
         if patch or envelope or form or mark:
@@ -282,7 +282,7 @@ class MessageReader(BlockReader):
         self.paths.append(path)
 
     def _result_content(self, block: Object, path: Path) -> tuple[Any, str | None, Object | None]:
-        """What a result says, the form of its content and the patches of its blocks."""
+        """The content of a result, the form of its content and the patches of its blocks."""
         if "content" not in block:
             return "", "absent", None
         content = block.pop("content")
@@ -298,7 +298,7 @@ class MessageReader(BlockReader):
         return new_parts(tuple(map(as_content, parts))), None, inner
 
     def _parts(self, content: Any, path: Path) -> tuple[list[Any], Object]:
-        """What the blocks within a block say, and the patches of those of which something is left."""
+        """The contents of the blocks inside a block, and the patches of those that have residue."""
         self.list(content, path)
         parts: list[Any] = []
         patches: Object = {}
@@ -314,7 +314,7 @@ class MessageReader(BlockReader):
     # --- blocks --------------------------------------------------------------------------------
 
     def block(self, block: Object, path: Path, *, is_answer: bool) -> Held:
-        """What one block says and what is left of it; a block that is not known is kept whole."""
+        """The content of one block and the rest of it; an unknown block is kept whole."""
         kind = block.get("type")
         if type(kind) is not str:
             refuse(path + ("type",), "expected a string")
@@ -366,7 +366,7 @@ class MessageReader(BlockReader):
         return new_image(*found), nested(block, {"source": set_again(source)})
 
     def _payload(self, source: Object, path: Path) -> tuple[Any, str] | None:
-        """The payload and type of a source; None, and nothing taken, for a source that is not known."""
+        """The payload and type of a source; None, with nothing taken, for an unknown source."""
         kind = source.get("type")
         if kind == "base64":
             data, media_type = _check(source, "data", path), _check(source, "media_type", path)
@@ -395,7 +395,7 @@ class MessageReader(BlockReader):
         return held, nested(block, {"source": inner, "citations": cited})
 
     def _document_source(self, source: Object, path: Path) -> Source | None:
-        """Payload, type and chunks of a document, and what is left of its source; None if it is not known."""
+        """Payload, type and chunks of a document, and the rest of its source; None if the source is unknown."""
         kind = source.get("type")
         if kind == "text":
             return _text_source(source, path)
@@ -416,7 +416,7 @@ class MessageReader(BlockReader):
             return None
         payload, mime_type = found
         if isinstance(payload, Base64) and mime_type.startswith("text/"):
-            # Written anew it is a source of text.
+            # Writing gives a text source.
             source.update(type="base64", data=payload.text)
             if not payload.is_readable:
                 source["media_type"] = mime_type
@@ -463,7 +463,7 @@ def _read_mark(block: Object) -> str | None:
 
 
 def read_citation(item: Object) -> Citation:
-    """A citation: it covers its whole text block, so that it has no span."""
+    """A citation: it covers its whole text block, so it has no span."""
     url = item.get("url", item.get("source"))
     title = item.get("title", item.get("document_title"))
     cited = text_or_none(item.get("cited_text"))
@@ -481,7 +481,7 @@ def _text_source(source: Object, path: Path) -> Source:
         mime_type = PLAIN
         patch = {} if "media_type" in source else {"x": ["media_type"]}
     if not mime_type.startswith("text/"):
-        # Written anew it is a source of base64.
+        # Writing gives a base64 source.
         source.update(type="text", data=data)
     if source:
         patch["s"] = source
@@ -489,12 +489,12 @@ def _text_source(source: Object, path: Path) -> Source:
 
 
 def _take_named(block: Object, key: str) -> str | None:
-    """A field that is taken if it is text."""
+    """Take a field if it is text."""
     return block.pop(key) if type(block.get(key)) is str else None
 
 
 def _check(block: Object, key: str, path: Path, kind: type = str) -> Any:
-    """A field that must be there and be text, or another kind of value."""
+    """Check a required field: text, or another kind of value."""
     value = block.get(key, absent)
     if type(value) is not kind:
         _refuse_field(value, path + (key,), kind)
@@ -502,7 +502,7 @@ def _check(block: Object, key: str, path: Path, kind: type = str) -> Any:
 
 
 def _take(block: Object, key: str, path: Path, kind: type = str) -> Any:
-    """The same, taken."""
+    """Check a required field and take it."""
     value = block.pop(key, absent)
     if type(value) is not kind:
         _refuse_field(value, path + (key,), kind)

@@ -1,7 +1,7 @@
-"""Whole Messages answers, both ways.
+"""Whole Messages responses, both ways.
 
-Anthropic counts cached input apart from ``input_tokens``; our usage counts all of it. Errors are
-``{"type": "error", "error": {type, message}, "request_id"}``.
+Anthropic counts cached input apart from ``input_tokens``; our usage counts all of it. Errors are ``{"type": "error",
+"error": {type, message}, "request_id"}``.
 """
 
 from __future__ import annotations
@@ -71,12 +71,12 @@ ANSWERS = Answers(
 
 
 def read_response(body: bytes, places: Places) -> Response:
-    """The answer that a body gives."""
+    """Read the response from a body."""
     return read_body(NAME, body, places, decode_levels, _read_response)
 
 
 class _AnswerReader(MessageReader):
-    """Reads the blocks of an answer; what the server refuses in a request is kept apart, by the block's position."""
+    """Reads the blocks of a response; fields that the server refuses in a request are kept apart, by block position."""
 
     def __init__(self, places: Places, model: Any) -> None:
         super().__init__(NAME, places, model)
@@ -91,7 +91,7 @@ class _AnswerReader(MessageReader):
 
 
 def take_files(citations: Any) -> Object:
-    """Take the file ids of citations, which only answers have, and give the patches that put them back."""
+    """Take the file ids of citations, which only responses have, and give the patches that restore them."""
     files: Object = {}
     for index, citation in enumerate(citations if type(citations) is list else ()):
         if type(citation) is dict and "file_id" in citation:
@@ -115,12 +115,12 @@ def _read_response(body: Object, places: Places) -> Response:
 
 
 def content_patch(apart: Object) -> Object:
-    """The patch of blocks that hold more than their canisters, by their positions."""
+    """The patches of blocks that hold more than their canisters, by position."""
     return {"content": {"i": apart}} if apart else {}
 
 
 def write_response(response: Response, report: Report) -> Object:
-    """The body of an answer."""
+    """The body of a response."""
     is_same = response.source == NAME
     model = response.model if isinstance(response.model, str) else None
     is_foreign = response.source not in (None, NAME)
@@ -155,7 +155,7 @@ _ERROR_KINDS = frozenset({*_ERRORS.values(), "api_error"})
 
 
 def read_error(status: int, body: bytes) -> WireError:
-    """The error that a body tells of, whatever it is."""
+    """The error in a body, whatever its form."""
     return read_nested_error(NAME, status, body, _read_error)
 
 
@@ -173,7 +173,7 @@ def write_error(error: WireError) -> bytes:
 def error_body(
     message: str, kind: str | None, status: int | None = None, request_id: str | None = None
 ) -> dict[str, Any]:
-    """An error as the server says it, of a kind that it knows."""
+    """An error in the server's form, of a kind that it knows."""
     known = kind if kind in _ERROR_KINDS else _ERRORS.get(status or 500, "api_error")
     body: dict[str, Any] = {"type": "error", "error": {"type": known, "message": message}}
     if request_id is not None:

@@ -1,8 +1,8 @@
-"""JSON Schemas that the model is held to: what the server takes of them.
+"""JSON Schemas for structured output: the subset that the server accepts.
 
 Every object is closed, and limits of numbers, strings and lists are refused
-(https://platform.claude.com/docs/en/build-with-claude/structured-outputs, read 2026-11-15). What is refused is put into
-the description, where the model still reads it, as anthropic 2.8.0 does (``transform_schema``).
+(https://platform.claude.com/docs/en/build-with-claude/structured-outputs, read 2026-11-15). A refused keyword is moved
+into the description, where the model still reads it, as anthropic 2.8.0 does (``transform_schema``).
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ _FORMATS = frozenset(
         "uuid",
     }
 )
-# What says nothing about a value.
+# Keywords that do not constrain a value.
 _REMARKS = frozenset({"$schema", "$id", "$comment", "propertyOrdering"})
 _MAPS = ("properties", "$defs", "definitions")
 _LISTS = ("anyOf", "allOf")
 
 
 def held_schema(schema: Any) -> tuple[Any, bool]:
-    """A schema as the server takes it, and whether it is held to less, or to more, than was asked for."""
+    """A schema in the form that the server accepts, and whether it is looser or stricter than the original."""
     if type(schema) is not dict:
         return schema, False
     found: Object = {}

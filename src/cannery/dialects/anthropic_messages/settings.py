@@ -1,7 +1,7 @@
-"""Everything in a Messages request that is not a message: tools, tool choice and controls, both ways.
+"""Everything in a Messages request except its messages: tools, tool choice and controls, both ways.
 
-The same dialect gets back what was read; for another one the writer gives what the server accepts: a limit is always
-there, the temperature ends at 1, thinking needs room below the limit and no forced tool.
+The same dialect gets back what was read. For another one the writer gives what the server accepts: a limit is always
+set, the temperature ends at 1, thinking needs room below the limit and no forced tool.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ CACHE = {"5m": "short", "1h": "long"}
 _FUNCTIONS = (None, "custom")
 
 
-# The fields of an answer that are in the model.
+# The response fields that the model holds.
 MODELLED_ANSWER = frozenset({"model", "id", "type", "role", "stop_reason", "stop_sequence"})
 _CHOICES = {"auto": "auto", "any": "required", "none": "none"}
 _CHOICE_WORDS = {mode: word for word, mode in _CHOICES.items()}
@@ -96,7 +96,7 @@ def read_tool(item: Object) -> Tool:
 
 
 def read_mark(block: Object) -> str | None:
-    """The cache mark of a block or tool in words that every dialect understands."""
+    """The cache mark of a block or tool in terms that every dialect understands."""
     mark = block.get("cache_control")
     return CACHE.get(str(mark.get("ttl")), "short") if type(mark) is dict else None
 
@@ -147,7 +147,7 @@ def _read_choice(value: Any, reading: Reading) -> Said:
 
 
 def _fit_choice(choice: ToolChoice, to: Writing) -> Any:
-    """The choice, unless there is nothing to choose from; without tools, a free one says nothing."""
+    """The choice, if there are tools to choose from; without tools, a free choice means nothing."""
     names = {tool.name for tool in to.request.tools} if to.body.get("tools") else set()
     if names and (choice.mode != "named" or choice.names[0] in names):
         return choice
@@ -166,7 +166,7 @@ def _write_choice(choice: ToolChoice, to: Writing) -> Object:
 
 
 def _write_parallel(value: bool, to: Writing) -> Any:  # noqa: FBT001 - the value of a control
-    """Say in the choice of tools whether there may be several calls."""
+    """Set in the tool choice whether parallel calls are allowed."""
     choice = to.body.get("tool_choice")
     if choice is None and not to.is_same:
         if to.body.get("tools"):
@@ -191,7 +191,7 @@ def _read_format(value: Any, _: Reading) -> Said:
 
 
 def _read_former_format(value: Any, reading: Reading) -> Said:
-    """A format under its former name; written anew it stands in ``output_config``."""
+    """A format under its former name; writing puts it into ``output_config``."""
     around = reading.left.get("output_config")
     if type(value) is not dict or (type(around) is dict and "format" in around):
         return NOT_READ
@@ -274,7 +274,7 @@ TABLE = SettingTable(
         Setting("enabled", "thinking", Form(read=read_mode), also=("switch",)),
         Setting("effort", "output_config.effort", TEXT),
         Setting("user", "metadata.user_id", TEXT),
-        # Every stream of this server counts its tokens.
+        # Every stream of this server reports usage.
         Setting("include_usage", "", UNSAID),
         Setting("stream", "stream", FLAG),
     ),
@@ -288,7 +288,7 @@ TABLE = SettingTable(
 
 
 def write_settings(request: Request, report: Report, messages: Sequence[Any] = ()) -> Object:
-    """Every field of the body but system and messages, which may leave no room for thinking."""
+    """Every body field except system and messages, which may leave no room for thinking."""
     body = TABLE.write(request, report)
     if request.source != NAME:
         body.setdefault("max_tokens", None)

@@ -1,7 +1,7 @@
-"""Messages streams, both ways: named events, in which blocks come one after the other.
+"""Messages streams, both ways: named events, with blocks one after the other.
 
-Usage is cumulative: what ``message_delta`` says replaces what ``message_start`` said. When writing, a call's arguments
-wait until they are complete, because they must add up to an object.
+Usage is cumulative: ``message_delta`` replaces the counts of ``message_start``. When writing, a call's arguments wait
+until they are complete, because together they must be an object.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _DELTAS = {
     "signature_delta": ("signature", "signature"),
 }
 _IMPLIED = {"text_delta": "text", "thinking_delta": "thinking"}
-# What events say of an answer, of its end, and of a block.
+# Event fields of a response, of its end, and of a block.
 _MODELLED = frozenset(
     {"id", "type", "role", "model", "content", "stop_reason", "stop_sequence", "usage"}
 )
@@ -61,7 +61,7 @@ _EVENT = frozenset({"type", "message", "delta", "usage", "index", "content_block
 _CALL = frozenset({"type", "id", "name", "input"})
 _REDACTED = frozenset({"type", "data"})
 _SAID = frozenset({"type", "text", "thinking", "signature", "citations"})
-# What every answer has.
+# Fields that every response has.
 _ALWAYS: Object = {
     "id": "",
     "type": "message",
@@ -73,7 +73,7 @@ _ALWAYS: Object = {
 
 
 class _Block(OpenPart):
-    """A block under way: known kinds give events at once, others when they are complete."""
+    """An open block: known kinds give events at once, others when they are complete."""
 
     block: Object
     tag: str
@@ -82,11 +82,11 @@ class _Block(OpenPart):
         super().__init__(index, kind)
         self.arguments = OpenArguments()
         self.cited = 0
-        # What texts of a block that is not known have grown by.
+        # The grown texts of an unknown block.
         self.texts: dict[str, list[str]] = {}
 
     def keep(self, delta: Object) -> None:
-        """Add a delta to a block that is not known: text grows, anything else is set."""
+        """Add a delta to an unknown block: text is appended, any other field is set."""
         for key, value in delta.items():
             if key == "partial_json" and type(value) is str:
                 self.words.append(value)
@@ -98,7 +98,7 @@ class _Block(OpenPart):
                     self.block[key] = value
 
     def whole(self) -> Any:
-        """The block that is not known, complete."""
+        """The complete unknown block."""
         for key, pieces in self.texts.items():
             self.block[key] += "".join(pieces)
         spelled = "".join(self.words)
@@ -111,7 +111,7 @@ class _Block(OpenPart):
 
 
 class MessagesStreamReader(EventReader[_Block]):
-    """Takes the bytes of a stream and gives events."""
+    """Consumes the bytes of a stream and gives events."""
 
     dialect = NAME
     part = _Block
@@ -120,17 +120,17 @@ class MessagesStreamReader(EventReader[_Block]):
 
     def __init__(self) -> None:
         super().__init__()
-        # The answer that the events add up to, without its content; what was counted last, as it was said.
+        # The response so far, without its content; the last usage object, as it came.
         self._message: Object = {}
         self._usage: Object = {}
         self._last_usage: Object = {}
-        # What else was said of the end: in the delta, beside it, and in the last event.
+        # Other fields at the end: in the delta, beside it, and in the last event.
         self._ending: Object = {}
         # File ids of citations, by the position of their block.
         self._apart: dict[str, Object] = {}
 
     def failure(self, kind: str, value: Object, data: str) -> Failure | None:
-        """An event that is named so."""
+        """The failure in an event with that name."""
         if kind != "error":
             return None
         found = value.get("error")
@@ -139,7 +139,7 @@ class MessagesStreamReader(EventReader[_Block]):
         return Failure(message, str(error.get("type") or "api_error"), raw=data, dialect=NAME)
 
     def start(self, kind: str, value: Object) -> None:
-        """Take what the first event says of the answer."""
+        """Read the first event of the response."""
         if kind != self.starts:
             value = {}
         head = self._maybe(value, "message")
@@ -154,7 +154,7 @@ class MessagesStreamReader(EventReader[_Block]):
     def _message_delta(self, value: Object, _frame: Frame) -> None:
         delta = self._maybe(value, "delta")
         for key, item in delta.items():
-            # A later one that only counts tokens takes nothing back.
+            # A later event that only counts tokens removes nothing.
             if item or key not in _STOP:
                 self._message[key] = item
         self._add_ending("delta", delta, _STOP)
@@ -170,11 +170,11 @@ class MessagesStreamReader(EventReader[_Block]):
         self.end()
 
     def _maybe(self, value: Object, key: str) -> Object:
-        """An object that an event may have."""
+        """An optional object of an event."""
         return {} if value.get(key) is None else self._object(value, key)
 
     def _add_ending(self, level: str, fields: Object, known: Collection[str]) -> None:
-        """Keep what only this dialect says of the end."""
+        """Keep the fields at the end that only this dialect has."""
         rest = left_of(fields, known)
         if rest:
             self._ending[level] = {**self._ending.get(level, {}), **rest}
@@ -185,7 +185,7 @@ class MessagesStreamReader(EventReader[_Block]):
             self._report_usage(usage, counts, COUNTS.write(usage))
 
     def end(self) -> None:
-        """End what is under way, and the answer, if it said why."""
+        """End the open parts, and the response if it gave a finish reason."""
         self._is_over = True
         body = {**self._message, **self._ending.get("event", {})}
         word = body.get("stop_reason")
@@ -202,7 +202,7 @@ class MessagesStreamReader(EventReader[_Block]):
         usual = FINISHES.word(finish, has_calls=self._has_calls)
         residue = self._kept(None, self._ending, None if word == usual else word)
         stop = text(body.get("stop_sequence"))
-        # What a stream leaves out is no part of the residue of the whole answer.
+        # Fields that a stream omits are not part of the residue of the whole response.
         inner = content_patch(self._apart)
         around = ANSWERS.read({**_ALWAYS, **body}, [], Places(), inner).residue
         self._out.append(Finish(finish, stop, residue, around))
@@ -300,7 +300,7 @@ def _is_call(block: Object) -> bool:
 
 
 def _left(block: Object, taken: frozenset[str]) -> Residue | None:
-    """What the start of a block says beyond its kind."""
+    """The fields at the start of a block beyond its kind."""
     rest = left_of(block, taken)
     return Residue(NAME, write_json({"s": rest})) if rest else None
 
@@ -309,14 +309,14 @@ def _left(block: Object, taken: frozenset[str]) -> Residue | None:
 
 
 class MessagesStreamWriter(EventWriter[WrittenPart]):
-    """Takes events and gives the bytes of named events."""
+    """Consumes events and gives the bytes of named events."""
 
     dialect = NAME
     part = WrittenPart
 
     def __init__(self, options: StreamOptions) -> None:
         super().__init__(options)
-        # What was counted first, which the beginning tells.
+        # The first count, which the beginning reports.
         self._counted_first: UsageReport | None = None
         self._count = 0
 
@@ -326,7 +326,7 @@ class MessagesStreamWriter(EventWriter[WrittenPart]):
         super().count(event)
 
     def begin(self) -> bytes:
-        """What is known of the answer."""
+        """Write the known facts of the response."""
         message: Object = {
             "id": self._identifier(UNNAMED),
             "type": "message",
@@ -344,17 +344,17 @@ class MessagesStreamWriter(EventWriter[WrittenPart]):
         return named_frame(kind, {"type": kind, **fields})
 
     def _counts(self, report: UsageReport | None) -> Object:
-        """Tokens counted so far, as this server counts them."""
+        """Usage so far, in this server's form."""
         report = report or UsageReport(Usage())
         return self._recall(COUNTS.write(report.usage), report)  # type: ignore[no-any-return]
 
     def fail(self, event: Failure, own: Object | None) -> bytes:
-        """End the answer with an error."""
+        """End the response with an error."""
         error = error_body(event.message, event.kind, event.status)
         return named_frame("error", error if own is None else own)
 
     def unknown(self, event: Unknown, value: Object) -> bytes:
-        """What only this dialect understands; a delta goes on if its block is under way."""
+        """Write an event that only this dialect understands; a delta continues its block if that is open."""
         if event.item is None:
             return self._begin() + foreign_frame(event.name, value)
         for part in self._parts.values():
@@ -364,7 +364,7 @@ class MessagesStreamWriter(EventWriter[WrittenPart]):
         return b""
 
     def finish(self, event: Finish) -> bytes:
-        """The reason, the tokens, and the end of the answer."""
+        """Write the finish reason, the usage, and the end of the response."""
         word = self._own(event).form or FINISHES.word(
             event.reason, has_calls=self._has_calls, is_refused=self._is_refused
         )
@@ -378,11 +378,12 @@ class MessagesStreamWriter(EventWriter[WrittenPart]):
     # --- parts ---------------------------------------------------------------------------------
 
     def open(self, part: WrittenPart) -> bytes:
-        """Open a part whose block is known from its start; thoughts wait for their first words."""
+        """Open a part whose block is known from its start; thoughts wait for their first text."""
         start = part.start
         match part.kind:
             case "text" | "refusal":
-                # In its own dialect a text may be blank; for others it waits for words, since no request may hold it.
+                # In its own dialect a text may be blank; for others it waits for visible text, because no request may
+                # hold it.
                 return self._text(part) if self._is_same else b""
             case "reasoning":
                 self._thoughts = Thoughts()
@@ -423,7 +424,7 @@ class MessagesStreamWriter(EventWriter[WrittenPart]):
         return self._block_start(part, {**block, "input": {}}) + self._input(part, asked)
 
     def _input(self, part: WrittenPart, value: Any) -> bytes:
-        """The delta of a call's input, which is told empty at its start."""
+        """The delta of a call's input, whose start event has an empty input."""
         spelled = encode(value).decode()
         return (
             b""
@@ -432,7 +433,7 @@ class MessagesStreamWriter(EventWriter[WrittenPart]):
         )
 
     def more(self, part: WrittenPart, event: Delta) -> bytes:
-        """More of a block; arguments and signatures are kept for its end."""
+        """Write more of a block; arguments and signatures are kept until its end."""
         if event.channel == "arguments":
             part.words.append(event.text)
         elif part.kind == "reasoning":
@@ -447,7 +448,7 @@ class MessagesStreamWriter(EventWriter[WrittenPart]):
         return b""
 
     def _words(self, part: WrittenPart, tag: str, key: str, words: str, event: Delta) -> bytes:
-        """More words, with what its own dialect said beside them."""
+        """Write more text, with this dialect's own fields beside it."""
         delta = {"type": tag, key: words}
         body: Object = {"type": "content_block_delta", "index": part.number, "delta": delta}
         if event.residue is not None:
@@ -483,7 +484,7 @@ class MessagesStreamWriter(EventWriter[WrittenPart]):
         return self._thinking(part) + self._words(part, "thinking_delta", "thinking", words, event)
 
     def end(self, part: WrittenPart, event: PartEnd) -> bytes:  # noqa: ARG002 - it says nothing more
-        """Say what was kept, and close the block."""
+        """Write what was kept, and close the block."""
         written = b""
         if part.kind == "reasoning" and part.words:
             written = self._thinking(part)

@@ -1,4 +1,4 @@
-"""The toolsets of Messages: one tool that stands for the actions of a computer or a browser, which the client runs.
+"""The toolsets of Messages: one tool for all actions of a computer or a browser, which the client runs.
 
 A call names the action and the toolset. Written against the types of anthropic 2.10.0 (2026-11-18).
 """
@@ -31,7 +31,7 @@ _ELEMENT = {
 _TARGET = {"anyOf": [_PLACE, _ELEMENT]}
 _VALUE = {"anyOf": [_TEXT, _NUMBER, {"type": "boolean"}]}
 
-# An action: what it does, the arguments that it needs, and those that it may have.
+# An action: its description, its required arguments, and its optional ones.
 _Action = tuple[str, Mapping[str, Any], Mapping[str, Any]]
 _AT = {"coordinate": _POINT, "text": _TEXT}
 _CLICKS = {
@@ -129,7 +129,7 @@ TOOLSETS = {
 
 
 def read_toolset(tag: str, value: Object) -> Group:
-    """Take the functions that a toolset offers out of its definition: all that it does not switch off."""
+    """Take the functions of a toolset out of its definition: all that it does not disable."""
     name, actions = TOOLSETS[tag]
     configs = value.get("configs")
     tools = []

@@ -1,8 +1,8 @@
-"""Writing Messages bodies.
+"""Writes Messages bodies.
 
 The writer walks the arranged pieces once: a turn becomes a message, a piece a block. For the same dialect nothing is
-judged, and residue restores what was really said; for another one a block that the server would refuse is left out
-with a loss. Leading supervisors are the top-level ``system``, unless they were messages of their own.
+checked, and residue restores the original; for another one a block that the server would refuse is left out with a
+loss. Leading supervisors are the top-level ``system``, unless they were messages of their own.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ from cannery.wire.residues import own_residue, recall
 
 _UNMARKED = frozenset({"thinking", "redacted_thinking"})
 _MEDIA = frozenset({"image", "document", "search_result"})
-# Whose bare text is a message of its own.
-# Messages and results without content, by the form that remembers it.
+# Canisters whose bare text is a message of its own. Messages and results without content, by the form that remembers
+# it.
 _SHAPES: dict[str | None, Object] = {
     "absent": {},
     "null": {"content": None},
@@ -61,9 +61,9 @@ class MessageWriter(TurnWriter):
     dialect = NAME
     takes = "Messages take"
     unsigned = ""
-    # Of the canister under way.
+    # The form of the current canister.
     residue: Residue | None = None
-    # What was the system field when it was read, and now stands behind messages.
+    # Canisters from the system field that now stand after messages.
     displaced: tuple[Piece, ...] = ()
     _has_lead = False
     _has_short_mark = False
@@ -71,7 +71,7 @@ class MessageWriter(TurnWriter):
     # --- messages ------------------------------------------------------------------------------
 
     def split(self, pieces: list[Piece]) -> tuple[list[Piece], list[Piece]]:
-        """The pieces of the system field, and all others."""
+        """Split off the pieces of the system field."""
         count = 0
         for piece in pieces:
             canister = piece.canister
@@ -106,7 +106,7 @@ class MessageWriter(TurnWriter):
         return _content(blocks, None if residue is None else residue.form)
 
     def message(self, turn: list[Piece], role: str) -> Object | None:
-        """The message of a turn; None for one in which nothing is said."""
+        """The message of a turn; None if it is empty."""
         head = turn[0].canister
         residue, held = head.residue, head.held
         if (
@@ -142,13 +142,13 @@ class MessageWriter(TurnWriter):
         return message
 
     def _is_displaced(self, residue: Residue | None) -> bool:
-        """Whether a supervisor was the system field, and something was put before it."""
+        """Whether a supervisor was in the system field, and something was inserted before it."""
         form = None if residue is None else residue.form
-        # Only the system field has this form without saying that it is a message.
+        # Only the system field has this form without recording a message.
         return form == PREAMBLE or (form == "list" and not self._has_lead)
 
     def trim(self, messages: list[Object]) -> None:
-        """Take away the white space that no prefilled turn may end in."""
+        """Remove trailing white space, which a prefilled turn must not have."""
         if not messages or messages[-1]["role"] != "assistant":
             return
         message = messages[-1]
@@ -175,7 +175,7 @@ class MessageWriter(TurnWriter):
         return blocks
 
     def _sealed(self, ours: Any, residue: Residue, piece: Piece) -> Any:
-        """A block with what its residue says of it."""
+        """A block with its residue applied."""
         if residue.dialect == NAME:
             ours = recall(ours, residue.part)
             if self.is_same:
@@ -250,7 +250,7 @@ class MessageWriter(TurnWriter):
         return {"type": "text", "text": text}
 
     def tagged(self, kind: str, fields: Object) -> Object:
-        """The block of a kind."""
+        """A block of a given type."""
         return {"type": kind, **fields}
 
     def thought_block(self, text: str, signature: str | None) -> Object:
@@ -263,7 +263,7 @@ class MessageWriter(TurnWriter):
         return {"type": "redacted_thinking", "data": encrypted}
 
     def is_own(self, origin: Origin) -> bool:
-        """Whether a thought goes back to the models that made it."""
+        """Whether a thought is sent back to the models that produced it."""
         if origin.dialect != NAME:
             return False
         return self.for_answer or is_same_family(origin.model, self.model)
@@ -271,7 +271,7 @@ class MessageWriter(TurnWriter):
     def _text(self, content: TextualContentClass, place: Place) -> list[Any]:
         blocks = self.said(content.text, place)
         if not blocks:
-            # Nothing is written of blank text, nor of what it cites.
+            # Blank text is not written, nor are its citations.
             if content.citations:
                 self.report.lose("CITATION_DROPPED", place)
             return blocks
@@ -289,7 +289,7 @@ class MessageWriter(TurnWriter):
             else:
                 cited = decode_json(citation.raw)
                 if not self.for_answer and type(cited) is dict:
-                    # Only answers name the file.
+                    # Only responses name the file.
                     cited.pop("file_id", None)
                 citations.append(cited)
         if citations:
@@ -369,7 +369,7 @@ class MessageWriter(TurnWriter):
         return {"type": "text", "media_type": media_type, "data": text}
 
     def _is_restored(self) -> bool:
-        """Whether residue gives back what was read, so that nothing is lost."""
+        """Whether residue restores the original, so that nothing is lost."""
         residue = self.residue
         return (
             self.is_same
@@ -388,7 +388,7 @@ class MessageWriter(TurnWriter):
 
 
 def _is_bare_text(blocks: list[Any]) -> bool:
-    """Whether blocks are one text and nothing else, so that a string may stand for them."""
+    """Whether blocks are a single text, which a string can replace."""
     if len(blocks) != 1:
         return False
     block = blocks[0]
@@ -398,7 +398,7 @@ def _is_bare_text(blocks: list[Any]) -> bool:
 
 
 def _content(blocks: list[Any], form: str | None) -> Any:
-    """Blocks as the content of a message: a string for one text and nothing else, unless it was a list."""
+    """Blocks as the content of a message: a string for a single text, unless it was a list."""
     return blocks[0]["text"] if form != "list" and _is_bare_text(blocks) else blocks
 
 
@@ -409,9 +409,9 @@ def _is_inline(canister: AnyCanister) -> bool:
 
 
 def shown_citation(citation: Citation) -> Object | None:
-    """A citation of another dialect as an answer shows it; None for one that is not about a page.
+    """A citation of another dialect as a response shows it; None unless it cites a page.
 
-    Words that a citation covers are those of the answer, not of the page.
+    The text that a citation covers is text of the response, not of the page.
     """
     if citation.url is None:
         return None
@@ -421,6 +421,6 @@ def shown_citation(citation: Citation) -> Object | None:
         "url": citation.url,
         "title": citation.title,
         "cited_text": quoted or "",
-        # Only this provider can make it.
+        # Only this provider can produce it.
         "encrypted_index": "",
     }

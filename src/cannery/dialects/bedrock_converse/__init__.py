@@ -1,8 +1,8 @@
 """Bedrock Converse (``POST /model/{modelId}/converse`` and ``/converse-stream``).
 
-Oddities: a block is an object with one key, its kind; the model stands in the path, URL-encoded; a cache point is a
-block behind what it marks; tools have to be sent whenever the history has calls; a document needs text beside it and a
-legal, unique name; streams are binary. Written against the service model of botocore 1.44 (2026-11-18).
+Oddities: a block is an object with one key, its kind; the model is in the path, URL-encoded; a cache point is a block
+after the content that it marks; tools must be sent whenever the history has calls; a document needs text beside it and
+a legal, unique name; streams are binary. Written against the service model of botocore 1.44 (2026-11-18).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _EVENTS = frozenset({"contentBlockIndex", "stopReason"})
 
 def _has_keyed_blocks(value: Mapping[str, Any]) -> bool:
     if "model" in value:
-        # The URL names it; Mistral's chunks may leave out their type too.
+        # The URL names the model; Mistral's chunks may omit their type too.
         return False
     found = [block for block in blocks(value) if "type" not in block]
     return any(len(block) == 1 and not KINDS.isdisjoint(block) for block in found)
@@ -90,7 +90,7 @@ DIALECT = Dialect(
         replies=Replies(
             "",
             ("output",),
-            # What a cache gave and took is counted apart from the other input.
+            # Cache reads and writes are counted apart from the other input.
             TokenFields(
                 input=("inputTokens", "cacheReadInputTokens", "cacheWriteInputTokens"),
                 output=("outputTokens",),

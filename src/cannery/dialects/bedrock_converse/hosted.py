@@ -1,8 +1,8 @@
-"""Hosted tools of Converse: system tools of Amazon Nova, whose calls and results stand in the message of the model.
+"""Hosted tools of Converse: system tools of Amazon Nova, whose calls and results are in the model's message.
 
-What a search found is hidden; the pages that are cited stand beside the texts. Whether the server takes a use that it
-did not make is not documented, so that none from elsewhere is sent. Written against the Nova 2 user guide and recorded
-answers (2026-11-18).
+The results of a search are hidden; cited pages are beside the texts. It is not documented whether the server accepts a
+use that it did not make, so none from elsewhere is sent. Written against the Nova 2 user guide and recorded responses
+(2026-11-18).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from cannery.wire.hosted import (
 SERVER_CALL = "server_tool_use"
 _SEARCH, _CODE = "nova_grounding", "nova_code_interpreter"
 _HIDDEN = "[HIDDEN]"
-# What clients are shown of a page that was found elsewhere.
+# The form in which clients see a page that was found elsewhere.
 _PAGE = ("url", "title", "text", "age")
 ROWS = (
     ToolRow(WebSearch, (_SEARCH,), models=r"nova-(2|premier)"),
@@ -48,7 +48,7 @@ ROWS = (
 
 
 def _split(tool: Object) -> Iterator[Tagged]:
-    """A system tool by its name; what else may stand among the tools by its key."""
+    """Split a tool entry: a system tool by its name, any other entry by its key."""
     for key, held in tool.items():
         value = held if type(held) is dict else {}
         name = take_text(value, "name") if key == "systemTool" else key
@@ -80,7 +80,7 @@ def _read_block(tag: str, block: Object) -> Told | None:
 
 
 def _taken(held: Object, *known: str) -> str:
-    """Take the id of a block, and what its meaning says."""
+    """Take the id of a block, and the fields of its meaning."""
     for key in ("type", *known):
         del held[key]
     return take_text(held, "toolUseId") or ""
@@ -101,7 +101,7 @@ def _read_found(items: list[Any]) -> HostedResult:
 
 
 def _read_source(item: Object) -> Source | None:
-    """What a search found, as it is shown to clients; the server itself hides it."""
+    """The results of a search as clients see them; the server itself hides them."""
     page = item.get("json")
     if type(page) is dict:
         return Source(**{key: take_text(page, key) for key in _PAGE})
@@ -110,7 +110,7 @@ def _read_source(item: Object) -> Source | None:
 
 
 def _read_output(items: list[Any]) -> HostedResult:
-    """What a program printed; the guide shows it as JSON text, recorded answers as JSON."""
+    """The output of a program; the guide shows it as JSON text, recorded responses as JSON."""
     texts = []
     for item in items if all(type(item) is dict for item in items) else []:
         told = item.get("json", item.get("text"))
@@ -165,7 +165,7 @@ def _page(source: Source) -> Object:
 
 
 def _written(use: HostedUse, name: str, given: Object, content: list[Object]) -> Written:
-    """A call and what came of it, with an id of its own."""
+    """A call and its outcome, with an id of its own."""
     digest = hashlib.sha256(use.identifier.encode("utf-8", "replace")).hexdigest()[:22]
     own = {"toolUseId": f"tooluse_{digest}"}
     call = {**own, "name": name, "input": given, "type": SERVER_CALL}

@@ -1,8 +1,8 @@
-"""Reading Converse requests: blocks keyed by their kind, each a canister.
+"""Reads Converse requests: blocks keyed by their kind, each a canister.
 
-A reader takes the keys that it understands from each object; what is left is residue. A cache point is the mark of the
-block before it. What a block says in more than one spelling (text or bytes of a document, the format of a file, the
-pieces of a cited text) is noted as words of its form.
+A reader takes the keys that it understands from each object; the rest is residue. A cache point is the mark of the
+block before it. Content with more than one spelling (text or bytes of a document, the format of a file, the pieces of a
+cited text) records its spelling as words of its form.
 """
 
 from __future__ import annotations
@@ -63,15 +63,15 @@ from cannery.wire.places import Path, Places
 from cannery.wire.residues import nested, set_again
 from cannery.wire.turns import changed
 
-# Words of a form: a system message among the others, a message without content, a result that is said to be a success,
-# a call whose input is no object, a call that says that it is one, a guarded block, the text of a document as text,
-# text in a block for citations, a text whose citations stand in a block behind it, a patch of what a block holds; and
-# what stands before the lengths of the pieces of a cited text, or before a format.
+# Words of a form: a system message among the others, a message without content, a result with an explicit success
+# status, a call whose input is not an object, a call with an explicit type, a guarded block, the text of a document as
+# text, text in a block for citations, a text whose citations are in a block after it, a patch of a block's content; and
+# the prefixes of the piece lengths of a cited text, and of a format.
 INLINE, EMPTY, SUCCESS, BARE, TYPED = "message", "empty", "success", "bare", "tool_use"
 GUARDED, AS_TEXT, CITED, BEHIND, INNER, LENGTHS, FORMAT = (
     *("guard", "text", "cited", "behind", "in", "n=", "as="),
 )
-# What a format is, by the kind of its block; where several are one, the first is the usual one.
+# The media type of each format, by block kind; of several formats for one type, the first is the usual one.
 DOCUMENTS = {
     "pdf": "application/pdf",
     "csv": "text/csv",
@@ -114,7 +114,7 @@ _MAKERS: dict[str, Callable[..., Any]] = {
     "video": new_video,
     "audio": new_audio,
 }
-# The kinds of blocks, of which each has one.
+# The kinds of blocks; each block has one.
 KINDS = frozenset(
     {
         *("text", "image", "document", "video", "audio", "toolUse", "toolResult", "guardContent"),
@@ -123,10 +123,10 @@ KINDS = frozenset(
     }
 )
 _THOUGHT = "reasoningContent"
-# Kinds of which a loss may name single facts, so that what they hold is the place.
+# Kinds of which a loss may name single facts, so their content is the place.
 _DEEP = ("document", "searchResult")
 _FORMAT = re.compile(r"[A-Za-z0-9_.+-]+")
-# What a block says, the patch for what is left of it, and the words of its form.
+# The content of a block, the patch for the rest of it, and the words of its form.
 Held = tuple[Any, Object | None, list[str]]
 _Scalar = bool | int | float | str | None
 _Block = _Scalar | list[Any] | dict[str, _Scalar | list[Any] | dict[str, Raw]]
@@ -140,7 +140,7 @@ def format_of(kind: str, mime_type: str) -> str | None:
 
 
 def read_request(body: bytes, places: Places) -> Request:
-    """The request that a body asks for."""
+    """Read the request from a body."""
     return read_body(NAME, body, places, _decode_levels, _read_request)
 
 
@@ -151,7 +151,7 @@ def _read_request(body: Object, places: Places) -> Request:
         del body["system"]
     messages = body.pop("messages", absent)
     open_settings(body)
-    # The model stands in the URL; where a body has it too, it stays there.
+    # The model is in the URL; a model in the body stays there as residue.
     model = text(body.get("modelId"))
     _, *settings = TABLE.read(body, places)
     reader.origin = Origin(NAME, model if type(model) is str else None)
@@ -168,7 +168,7 @@ def _read_request(body: Object, places: Places) -> Request:
 class ConverseReader(BlockReader):
     """Reads the messages of one body."""
 
-    # A cache point in an answer marks nothing.
+    # A cache point in a response marks nothing.
     takes_marks = True
 
     # --- messages ------------------------------------------------------------------------------
@@ -219,7 +219,7 @@ class ConverseReader(BlockReader):
             msgspec.structs.force_setattr(head, "residue", residue)
 
     def _mark(self, cache: str, word: str) -> bool:
-        """Mark the last canister; False if it has a mark already, or says nothing that could have one."""
+        """Mark the last canister; False if it already has a mark, or cannot have one."""
         last = self.canisters[-1]
         residue = last.residue or Residue(NAME)
         if residue.cache is not None or last.held is absent:
@@ -230,7 +230,7 @@ class ConverseReader(BlockReader):
         return True
 
     def _cite(self, value: Any) -> bool:
-        """Hang citations without words on the text before them, which Nova cites so; False if that is no mere text."""
+        """Attach citations without text to the text before them, as Nova sends them; False if it is not plain."""
         last = self.canisters[-1]
         value = decoded(value) if type(value) is dict else {}
         listed = value.get("citations")
@@ -259,7 +259,7 @@ class ConverseReader(BlockReader):
     # --- calls and results ---------------------------------------------------------------------
 
     def _call(self, block: Object, path: Path, *, joined: bool) -> bool:
-        """Add a call; False for one that the server made, or that is none."""
+        """Add a call; False for a call of the server or an invalid one."""
         fields = {**block["toolUse"]} if type(block["toolUse"]) is dict else {}
         given = fields.pop("input", absent)
         fields = decoded(fields)
@@ -295,7 +295,7 @@ class ConverseReader(BlockReader):
         return True
 
     def _result(self, block: Object, path: Path, *, joined: bool) -> bool:
-        """Add a result; False for one that the server made, or that is none."""
+        """Add a result; False for a result of the server or an invalid one."""
         fields = decoded(block["toolResult"]) if type(block["toolResult"]) is dict else {}
         identifier, content = fields.get("toolUseId"), fields.get("content")
         if "type" in fields or not is_named(identifier) or type(content) is not list:
@@ -320,7 +320,7 @@ class ConverseReader(BlockReader):
         return True
 
     def _parts(self, content: list[Any], path: Path) -> Held:
-        """What the blocks of a result say, together."""
+        """The contents of a result's blocks, together."""
         if not content:
             return "", None, [EMPTY]
         found: list[Any] = []
@@ -343,7 +343,7 @@ class ConverseReader(BlockReader):
     # --- blocks --------------------------------------------------------------------------------
 
     def block(self, block: Object, path: Path, *, is_answer: bool) -> Held:
-        """What one block says and what is left of it; a block that is not known is kept whole."""
+        """The content of one block and the rest of it; an unknown block is kept whole."""
         kind = _kind(block)
         if kind == "text" and len(block) == 1 and type(block["text"]) is str:
             return block["text"], None, []
@@ -397,7 +397,7 @@ class ConverseReader(BlockReader):
         return held, patch, words
 
     def _guarded(self, value: Any, _kind: str, path: Path) -> Held | None:
-        """A guarded block is what it guards; that it is guarded only this dialect says."""
+        """The content of a guarded block; the guard itself is residue."""
         if type(value) is not dict:
             return None
         kind = "text" if "text" in value else "image"
@@ -457,7 +457,7 @@ class ConverseReader(BlockReader):
         return held, nested(fields, {"source": inner, "citations": cited}), words
 
     def _source(self, source: Any) -> tuple[Any, tuple[Any, ...], Object | None, list[str]] | None:
-        """The payload and the chunks of a document, what is left of its source, and words of its form."""
+        """The payload and chunks of a document, the rest of its source, and words of its form."""
         match source:
             case {"text": str(said)} if len(source) == 1:
                 return said.encode(), (), None, [AS_TEXT]
@@ -495,7 +495,7 @@ class ConverseReader(BlockReader):
 
 
 def read_citation(item: Object) -> Citation:
-    """A citation: it covers its whole block, so that it has no span."""
+    """A citation: it covers its whole block, so it has no span."""
     location = item.get("location")
     web = location.get("web") if type(location) is dict else None
     url = web.get("url") if type(web) is dict else item.get("source")
@@ -509,7 +509,7 @@ def read_citation(item: Object) -> Citation:
 
 
 def _payload(source: Any) -> tuple[Any, Object | None] | None:
-    """The payload of a source, and what is left of it; None for a source that is not known."""
+    """The payload of a source, and the rest of it; None for an unknown source."""
     if type(source) is not dict or ("bytes" in source and "s3Location" in source):
         return None
     others = {**source}
@@ -523,7 +523,7 @@ def _payload(source: Any) -> tuple[Any, Object | None] | None:
 
 
 def _guessed(payload: Any, *, is_text: bool) -> str:
-    """The type of a document that does not say its format."""
+    """The type of a document without a format."""
     if is_text:
         return PLAIN
     if not isinstance(payload, Base64):
@@ -532,7 +532,7 @@ def _guessed(payload: Any, *, is_text: bool) -> str:
 
 
 def _kind(block: Object) -> str | None:
-    """The kind of a block; None if it has none, or several."""
+    """The kind of a block; None without exactly one."""
     if len(block) == 1:
         kind: str = next(iter(block))
         return kind if kind in KINDS else None
@@ -541,7 +541,7 @@ def _kind(block: Object) -> str | None:
 
 
 def _beside(block: Object, kind: str, inner: Object | None) -> Object | None:
-    """The patch of a block from that of what it holds."""
+    """The patch of a block from the patch of its content."""
     if inner is None and len(block) == 1:
         return None
     others = {key: whole(value) for key, value in block.items() if key != kind}
@@ -556,7 +556,7 @@ def _residue(patch: Object | None, words: list[str]) -> Residue | None:
 
 
 def is_cited(listed: Any) -> bool:
-    """Whether something is a list with citations."""
+    """Whether a value is a list with citations."""
     return type(listed) is list and bool(listed) and all(type(each) is dict for each in listed)
 
 

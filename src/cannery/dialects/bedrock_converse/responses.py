@@ -1,7 +1,6 @@
-"""Whole Converse answers, both ways.
+"""Whole Converse responses, both ways.
 
-Cached input is counted apart from ``inputTokens``; our usage counts all of it. An answer names neither its model nor
-itself.
+Cached input is counted apart from ``inputTokens``; our usage counts all of it. A response has no model and no id.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ COUNTS = Counts(
     },
     apart=("cache_read", "cache_write"),
 )
-# Counts that are told twice, under a former name; and an object without which no answer is.
+# Counts that are repeated under a former name; and an object that every response has.
 MODELLED_ANSWER = frozenset(
     {
         *("stopReason", "metrics", "usage.cacheReadInputTokenCount"),
@@ -62,7 +61,7 @@ ANSWERS = Answers(
 
 
 def read_response(body: bytes, places: Places) -> Response:
-    """The answer that a body gives."""
+    """Read the response from a body."""
     return read_fields(NAME, body, places, _read_response)
 
 
@@ -84,7 +83,7 @@ def _read_response(fields: Any, places: Places) -> Response:
 
 
 def write_response(response: Response, report: Report) -> Object:
-    """The body of an answer."""
+    """The body of a response."""
     writer = ConverseWriter(report, is_same=response.source == NAME, for_answer=True)
     content = writer.blocks(answer_pieces(response, NAME, report), "assistant")
     said = {"output": {"message": {"role": "assistant", "content": content}}}

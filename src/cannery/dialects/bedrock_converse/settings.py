@@ -1,6 +1,6 @@
-"""Everything in a Converse request that is not a message: tools, tool choice and controls, both ways.
+"""Everything in a Converse request except its messages: tools, tool choice and controls, both ways.
 
-What thinking demands of the other settings is settled as for Claude, whose own fields stand in
+The constraints that thinking puts on other settings are resolved as for Claude, whose own fields are in
 ``additionalModelRequestFields``; other models get an effort.
 """
 
@@ -38,7 +38,7 @@ from cannery.wire.settings import (
 )
 
 _MORE, _INFERENCE, _OUTPUT = "additionalModelRequestFields", "inferenceConfig", "outputConfig"
-# The settings that thinking has to be settled with: their places, by Claude's names for them.
+# The settings that thinking constrains: their paths, by Claude's names for them.
 _SETTLED = {
     "max_tokens": (_INFERENCE, "maxTokens"),
     "temperature": (_INFERENCE, "temperature"),
@@ -46,7 +46,7 @@ _SETTLED = {
     "top_k": (_MORE, "top_k"),
     "thinking": (_MORE, "thinking"),
 }
-# What the server takes as metadata (``RequestMetadata`` of botocore 1.44).
+# What the server accepts as metadata (``RequestMetadata`` of botocore 1.44).
 _METADATA = re.compile(r"[a-zA-Z0-9\s:_@$#=/+,.-]{0,256}")
 _MOST_METADATA = 16
 
@@ -55,7 +55,7 @@ _MOST_METADATA = 16
 
 
 def _read_format(value: Any, _: Reading) -> Said:
-    """The format of an answer; not where it says more, or less, than a format does."""
+    """The output format; absent if the value holds more, or less, than a format."""
     try:
         facts = value["structure"]["jsonSchema"]
         schema, *named = facts["schema"], text(facts.get("name")), text(facts.get("description"))
@@ -147,7 +147,7 @@ def _read_effort(value: Any, _: Reading) -> Said:
 
 
 def _write_thinking(thinking: Thinking, to: Writing) -> Any:
-    """Thinking as Claude is told of it; of another model an effort is asked."""
+    """Thinking in Claude's form; for another model an effort."""
     claude: Object = {}
     if to.is_same:
         write_own_thinking(thinking, claude)
@@ -168,7 +168,7 @@ def _write_thinking(thinking: Thinking, to: Writing) -> Any:
 
 
 def _settle(thinking: Thinking, to: Writing) -> Object:
-    """The settings that stand when thinking, the limit, sampling and a forced tool are settled with each other."""
+    """Resolve thinking, the limit, sampling and a forced tool against each other."""
     body = to.body
     claude: Object = {
         name: body[holder][key]
@@ -182,7 +182,7 @@ def _settle(thinking: Thinking, to: Writing) -> Object:
     write_thinking(thinking, claude, to.report)
     rehearsal = Report()
     make_room(claude, (), rehearsal)
-    # The server has a default of its own where no limit is given; a budget must lie below it.
+    # The server has a default limit; a budget must be below it.
     to.report.lost += [each for each in rehearsal.lost if each[0] != "CONTROL_DEFAULTED"]
     if limit is None and "budget_tokens" not in claude.get("thinking", {}):
         del claude["max_tokens"]
@@ -220,7 +220,7 @@ TABLE = SettingTable(
         Setting(
             "metadata", "requestMetadata", Form((), _read_metadata, OBJECT.write), _fit_metadata
         ),
-        # Every answer counts its tokens.
+        # Every response reports usage.
         Setting("include_usage", "", UNSAID),
     ),
     {
@@ -233,6 +233,6 @@ TABLE = SettingTable(
 
 
 def write_settings(request: Request, report: Report, messages: list[Any]) -> Object:
-    """Every field of the body but system and messages."""
+    """Every body field except system and messages."""
     config = write_tools(request, messages, report, is_same=request.source == NAME)
     return TABLE.write(request, report, {"toolConfig": config} if config else {})

@@ -1,8 +1,8 @@
 """Converse streams, both ways: AWS event stream messages, named by their event.
 
-Text and thoughts have no start event; the tokens come behind the end, so that the answer is complete with them. Blocks
-come one after the other. When writing, a call's arguments wait until they are complete, because they must add up to an
-object. ``p`` in events is mere padding.
+Text and thoughts have no start event; usage follows the end event and completes the response. Blocks come one after the
+other. When writing, a call's arguments wait until they are complete, because together they must be an object. ``p`` in
+events is padding.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ _PADDING = "p"
 _INDEX = "contentBlockIndex"
 _TOLD = ("usage", "stopReason")
 _THOUGHT = {"text": "text", "signature": "signature", "redactedContent": "encrypted"}
-# What the delta of a block says, and not its start.
+# Fields of a block's delta that its start does not have.
 _LATER = {"toolUse": ("input",), "toolResult": ("content",), "image": ("source", "error")}
 
 
 class _Block(OpenPart):
-    """A block under way: known kinds give events at once, others when they are complete."""
+    """An open block: known kinds give events at once, others when they are complete."""
 
     def __init__(self, index: int, kind: str) -> None:
         super().__init__(index, kind)
@@ -65,12 +65,12 @@ class _Block(OpenPart):
         self.arguments = OpenArguments()
         self.deltas: list[Object] = []
 
-    # Whether a text says something, and whether its citations stand in a block behind it.
+    # Whether a text is not empty, and whether its citations are in a block after it.
     has_words = False
     is_behind = False
 
     def whole(self) -> Object:
-        """The block that a start and its deltas add up to."""
+        """The block built from a start and its deltas."""
         kind = next(iter(self.start or (self.deltas[0] if self.deltas else {"unknown": {}})))
         block: Object = {**object_of(self.start.get(kind))}
         for delta in self.deltas:
@@ -91,7 +91,7 @@ class _Block(OpenPart):
 
 
 class ConverseStreamReader(EventReader[_Block]):
-    """Takes the bytes of a stream and gives events."""
+    """Consumes the bytes of a stream and gives events."""
 
     dialect = NAME
     framing = AWS_EVENT_STREAM
@@ -100,11 +100,11 @@ class ConverseStreamReader(EventReader[_Block]):
 
     def __init__(self) -> None:
         super().__init__()
-        # What stands around the answer: at its end, and behind it.
+        # The fields around the content: at its end, and after it.
         self._stop: Object | None = None
         self._metadata: Object = {}
         self._closed: set[int] = set()
-        # A text whose block is over, and which the next block may cite.
+        # A text whose block has ended, and which the next block may cite.
         self._text: int | None = None
 
     def name_of(self, value: Object, frame: Frame) -> str:
@@ -129,7 +129,7 @@ class ConverseStreamReader(EventReader[_Block]):
             self.end()
 
     def end(self) -> None:
-        """End what is under way, and the answer, if it said why."""
+        """End the open parts, and the response if it gave a finish reason."""
         self._is_over = True
         stop = self._stop or {}
         body = {**self._metadata, **stop}
@@ -195,7 +195,7 @@ class ConverseStreamReader(EventReader[_Block]):
             self._add(part, words)
 
     def _implied(self, index: int, delta: Object) -> _Block:
-        """A block that starts with its first delta; one that begins with a citation is about the text before it."""
+        """Start a block at its first delta; a block that begins with a citation belongs to the text before it."""
         if self._text is not None and type(delta.get("citation")) is dict:
             part = self._open[index] = self._open.pop(self._text)
             part.is_behind, self._text = True, None
@@ -236,7 +236,7 @@ class ConverseStreamReader(EventReader[_Block]):
         return self._kept(form=BEHIND) if part.is_behind else None
 
     def _end_text(self) -> None:
-        """End the text that nothing more can cite."""
+        """End the text, which no further block can cite."""
         if self._text is not None:
             self._end_part(self._text)
             self._text = None
@@ -258,38 +258,38 @@ def _is_call(call: Object) -> bool:
 
 
 class _Written(WrittenPart):
-    """A part on its way out."""
+    """A part being written."""
 
-    # Whether a text has ended, and a block with its citations begun.
+    # Whether a text has ended, and a block with its citations has started.
     is_behind = False
 
 
 class ConverseStreamWriter(EventWriter[_Written]):
-    """Takes events and gives the bytes of messages."""
+    """Consumes events and gives the bytes of messages."""
 
     dialect = NAME
     part = _Written
     _count = 0
 
     def start(self, event: Start) -> bytes:  # noqa: ARG002 - an answer has no name
-        """Begin the answer."""
+        """Begin the response."""
         return self._begin()
 
     def begin(self) -> bytes:
-        """Who speaks."""
+        """Write the role."""
         return AWS_EVENT_STREAM.write("messageStart", {"role": "assistant"})
 
     def unknown(self, event: Unknown, value: Object) -> bytes:
-        """What only this dialect understands."""
+        """Write an event that only this dialect understands."""
         return AWS_EVENT_STREAM.write(event.name, value)
 
     def fail(self, event: Failure, own: Object | None) -> bytes:
-        """End the answer with an exception."""
+        """End the response with an exception."""
         body = {"message": event.message} if own is None else own
         return AWS_EVENT_STREAM.write(_exception(event), body)
 
     def finish(self, event: Finish) -> bytes:
-        """The reason, and the tokens behind it."""
+        """Write the finish reason, and then the usage."""
         own = self._own_envelope(event)
         word = self._own(event).form or FINISHES.word(
             event.reason, has_calls=self._has_calls, is_refused=self._is_refused
@@ -330,7 +330,7 @@ class ConverseStreamWriter(EventWriter[_Written]):
         return self._block("Delta", part, delta=delta)
 
     def more(self, part: _Written, event: Delta) -> bytes:
-        """More of a block; arguments are kept for its end."""
+        """Write more of a block; arguments are kept until its end."""
         if event.channel == "arguments":
             part.words.append(event.text)
         elif part.kind == "reasoning":
@@ -368,7 +368,7 @@ class ConverseStreamWriter(EventWriter[_Written]):
         return self._delta_of(part, reasoningContent=said) if said else b""
 
     def _whole(self, part: _Written) -> bytes:
-        """A part that comes at once: its block taken apart into a start and a delta."""
+        """A part that arrives at once: its block split into a start and a delta."""
         writer = ConverseWriter(Report(), is_same=self._is_same, for_answer=True)
         content: Any = part.start.content
         blocks = writer.whole(content, own_residue(part.start, NAME))
@@ -389,14 +389,14 @@ class ConverseStreamWriter(EventWriter[_Written]):
         return opened + (self._delta_of(part, **{kind: delta}) if delta else b"")
 
     def end(self, part: _Written, event: PartEnd) -> bytes:  # noqa: ARG002 - it says nothing more
-        """Say what was kept, and close the block."""
+        """Write what was kept, and close the block."""
         written = b""
         if part.kind == "invocation":
             written = self._delta_of(part, toolUse={"input": self._input(part)})
         return b"" if part.number is None else written + self._block("Stop", part)
 
     def _input(self, part: _Written) -> str:
-        """The text of an object that holds the arguments; this dialect's own stay as they are."""
+        """The text of an object that holds the arguments; this dialect's own text is unchanged."""
         is_freeform = part.start.is_freeform
         if self._is_same and part.said.strip() and not is_freeform:
             return part.said
@@ -404,7 +404,7 @@ class ConverseStreamWriter(EventWriter[_Written]):
 
 
 def _exception(event: Failure) -> str:
-    """The exception of the service that a failure is."""
+    """The service's exception for a failure."""
     if event.dialect == NAME and event.kind.endswith(_EXCEPTION):
         return event.kind
     return stream_exception(event.status, event.kind)

@@ -1,7 +1,7 @@
-"""The tools of a Converse request and the choice among them, both ways, and cache points.
+"""The tools of a Converse request and the tool choice, both ways, and cache points.
 
-A cache point behind a tool is its mark. Whenever the history has calls or results, the server insists on tools: stubs
-stand for those that are not known.
+A cache point after a tool is its mark. Whenever the history has calls or results, the server requires tools; unknown
+ones are sent as stubs.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from cannery.wire.setting_reading import NOT_READ, Reading, Said
 from cannery.wire.tools import NO_PARAMETERS, take_facts, written_tools
 
 NAME = "bedrock_converse"
-# How long a cache point lasts, in words of every dialect.
+# The lifetime of a cache point, in terms that every dialect understands.
 _TTL = {None: "short", "5m": "short", "1h": "long"}
-# A cache point that says how long it lasts although that is the usual time.
+# A cache point that states the default lifetime.
 EXPLICIT = "5m"
 
 _Value = bool | int | float | str | None | list[Any]
@@ -42,7 +42,7 @@ _decode_tools = msgspec.json.Decoder(list[_Value | dict[str, _Value | dict[str, 
 
 
 def read_mark(block: Any) -> tuple[str, str] | None:
-    """The mark of a cache point and the form that it has beyond the usual; None for anything else."""
+    """The mark of a cache point and its form if unusual; None for any other block."""
     if type(block) is not dict or block.keys() != {"cachePoint"}:
         return None
     point = block["cachePoint"]
@@ -66,7 +66,7 @@ def write_mark(cache: str, form: str | None) -> Object:
 
 
 def open_settings(body: Object) -> None:
-    """Decode the objects among the fields of a request, but for the schemas of tools."""
+    """Decode the objects among the fields of a request, except the schemas of tools."""
     for key, value in body.items():
         if type(value) is dict:
             body[key] = {
@@ -85,7 +85,7 @@ def _tool_list(value: Any) -> Any:
 
 
 def read_choice(choice: Any, _: Reading) -> Said:
-    """The choice among tools, and what is left of it."""
+    """The tool choice, and the rest of it."""
     found = (
         [key for key in ("auto", "any", "tool") if key in choice] if type(choice) is dict else []
     )
@@ -104,12 +104,12 @@ def read_choice(choice: Any, _: Reading) -> Said:
 
 
 def plain(value: Any) -> Any:
-    """A value that may not be decoded yet."""
+    """A value that may be undecoded, decoded."""
     return decode(value) if type(value) is Raw else value
 
 
 def read_tools(value: Any, reading: Reading) -> Said:
-    """The tools; a cache point behind one is its mark."""
+    """The tools; a cache point after a tool is its mark."""
     if not value:
         return NOT_READ
     reader, places = Reader(NAME), reading.places
@@ -148,7 +148,7 @@ def _read_tool(item: Object) -> Tool:
 
 
 def _plain_schema(value: Any) -> tuple[Object, str] | None:
-    """What stands beside the JSON of a schema, and its text; None if it is no object."""
+    """The fields beside a JSON schema, and the schema's text; None if it is not an object."""
     if type(value) is Raw:
         try:
             value = msgspec.json.decode(value, type=dict[str, Raw])
@@ -164,12 +164,12 @@ def _plain_schema(value: Any) -> tuple[Object, str] | None:
 
 
 def whole(value: Any) -> Any:
-    """The same of a value whose fields may not be."""
+    """The same for a value whose fields may be undecoded."""
     return decoded(value) if type(value) is dict else plain(value)
 
 
 def _hosted(item: Object) -> Tool:
-    """A tool of the server, or something among the tools that is none."""
+    """A tool of the server, or an entry among the tools that is not a tool."""
     found = {key: whole(value) for key, value in item.items()}
     name = next(iter(found), "unknown")
     held = found.get(name)
@@ -183,7 +183,7 @@ def _hosted(item: Object) -> Tool:
 
 
 def write_tools(request: Request, messages: list[Any], report: Report, *, is_same: bool) -> Object:
-    """What is said of tools; {} for nothing."""
+    """The tool configuration; {} if empty."""
     choice = request.tool_choice if isinstance(request.tool_choice, ToolChoice) else None
     used = [] if is_same else [*_used(request, messages, report)]
     if choice is not None and choice.mode == "none" and not is_same:
@@ -213,7 +213,7 @@ def write_tools(request: Request, messages: list[Any], report: Report, *, is_sam
 
 
 def _used(request: Request, messages: list[Any], report: Report) -> Iterable[str]:
-    """The names of the tools that the history calls, as they are sent; results alone call for one of any name."""
+    """The names of the tools that the history calls, as they are sent; a result without a call needs only some name."""
     names: list[str] = []
     has_results = False
     for message in messages:
@@ -227,7 +227,7 @@ def _used(request: Request, messages: list[Any], report: Report) -> Iterable[str
     found = dict.fromkeys(names)
     calls = [each for each in request.conversation if type(each) is InvocationCanisterClass]
     if len(calls) > len(names):
-        # What was written before of a conversation that grew is not among the messages.
+        # The part of a growing conversation that was written before is not among the messages.
         aliases = {original: alias for alias, original in report.names.items()}
         found |= dict.fromkeys(aliases.get(call.name, call.name) for call in calls)
     return found if found or not has_results else ("tool",)

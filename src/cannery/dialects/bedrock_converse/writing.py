@@ -1,6 +1,6 @@
-"""Writing Converse requests: blocks are objects with one key, their kind, and a cache point follows what it marks.
+"""Writes Converse requests: a block is an object with one key, its kind, and a cache point follows what it marks.
 
-For another dialect documents get legal and unique names, and a turn with documents has text.
+For another dialect documents get legal and unique names, and a turn with documents gets text.
 """
 
 from __future__ import annotations
@@ -62,11 +62,11 @@ from cannery.wire.media import SEARCH_RESULT
 from cannery.wire.residues import NO_WORDS, form_words, own_residue, recall, recall_settings
 
 _KINDS = {"search_result": "searchResult", "document": "document"}
-# What only users show, beside text.
+# Content that only user messages may have, beside text.
 _OF_USERS = frozenset({"image", "document", "video", "audio", "searchResult"})
 _ILLEGAL = re.compile(r"[^A-Za-z0-9_\s()\[\]-]")
 _LONGEST_NAME = 200
-# The names that documents get, by the places of their canisters and the names that they had.
+# The names of documents in the body, by canister place and original name.
 Names = Mapping[tuple[Place, str | None], list[str]]
 
 
@@ -76,16 +76,16 @@ class ConverseWriter(TurnWriter):
     dialect = NAME
     takes = "Converse takes"
 
-    # The names that documents get.
+    # The names of documents in the body.
     names: Names = MappingProxyType({})
-    # Of the form of what is under way, and whether that is in a result.
+    # The form of the current canister, and whether it is inside a result.
     words: frozenset[str] = frozenset()
     is_in_result = False
 
     # --- messages ------------------------------------------------------------------------------
 
     def split(self, pieces: list[Piece]) -> tuple[list[Piece], list[Piece]]:
-        """The pieces of the system field, and all others."""
+        """Split off the pieces of the system field."""
         leading: list[Piece] = []
         others: list[Piece] = []
         for piece in pieces:
@@ -100,12 +100,12 @@ class ConverseWriter(TurnWriter):
         return leading, others
 
     def _was_leading(self, canister: AnyCanister) -> bool:
-        """Whether something was put before what was the system field."""
+        """Whether something was inserted before the pieces of the system field."""
         residue = own_residue(canister, NAME)
         return self.is_same and residue is not None and residue.form == PREAMBLE
 
     def message(self, turn: list[Piece], role: str) -> Object | None:
-        """The message of a turn; None for one in which nothing is said."""
+        """The message of a turn; None if it is empty."""
         head = turn[0].canister
         held = head.held
         if (
@@ -127,7 +127,7 @@ class ConverseWriter(TurnWriter):
         return message
 
     def blocks(self, turn: list[Piece], role: str) -> list[Any]:
-        """The blocks of a turn; for the server, a document has text beside it."""
+        """The blocks of a turn; the server requires text beside a document."""
         blocks = super().blocks(turn, role)
         if not self.names or any("text" in block for block in blocks):
             return blocks
@@ -147,7 +147,7 @@ class ConverseWriter(TurnWriter):
     # --- pieces --------------------------------------------------------------------------------
 
     def piece_blocks(self, piece: Piece) -> list[Any]:
-        """The blocks of one piece, with this dialect's residue and the cache point of what is marked."""
+        """The blocks of one piece, with this dialect's residue and the cache point of its mark."""
         canister: Any = piece.canister
         if canister.residue is None:
             self.words = NO_WORDS
@@ -171,7 +171,7 @@ class ConverseWriter(TurnWriter):
         return [*blocks, write_mark(residue.cache, form)]
 
     def whole(self, content: Any, residue: Residue | None) -> list[Any]:
-        """The blocks of a content that comes at once in a stream."""
+        """The blocks of a content that arrives at once in a stream."""
         self.words = form_words(residue)
         return _recalled(self.content(content, None), residue)
 
@@ -215,7 +215,7 @@ class ConverseWriter(TurnWriter):
         return {"text": text}
 
     def tagged(self, kind: str, fields: Object) -> Object:
-        """The block of a kind."""
+        """A block of a given kind."""
         return {_KINDS[kind]: fields}
 
     def thought_block(self, text: str, signature: str | None) -> Object:
@@ -230,11 +230,11 @@ class ConverseWriter(TurnWriter):
         return {"reasoningContent": {"redactedContent": encrypted}}
 
     def is_own(self, origin: Origin) -> bool:
-        """Whether a thought was made here."""
+        """Whether a thought was produced here."""
         return origin.dialect == NAME
 
     def said(self, text: str, place: Place) -> list[Any]:
-        """The block of a text; one that stood in a block for citations goes there again."""
+        """The block of a text; a text from a block for citations is written as one again."""
         if self.words and CITED in self.words:
             return self._text(new_text(text), place)
         return super().said(text, place)
@@ -259,11 +259,11 @@ class ConverseWriter(TurnWriter):
         return [{"citationsContent": block}]
 
     def _is_said(self, citation: Any) -> bool:
-        """Whether a citation can be said: ours, or for a client the address of a page."""
+        """Whether a citation can be written: ours or, in a response, the address of a page."""
         return citation.dialect == NAME or (self.for_answer and bool(citation.url))
 
     def _pieces(self, text: str) -> list[str] | None:
-        """The pieces of a cited text, as they came if that is known; None where only citations stand in the block."""
+        """The pieces of a cited text, as they came if known; None if the block has only citations."""
         lengths = [word.removeprefix(LENGTHS) for word in self.words if word.startswith(LENGTHS)]
         sizes = [int(size) for size in lengths[0].split(",") if size] if lengths else []
         if not lengths or sum(sizes) != len(text):
@@ -292,7 +292,7 @@ class ConverseWriter(TurnWriter):
         return [] if source is None else [{kind: {"format": name, "source": source}}]
 
     def _format(self, kind: str, mime_type: str) -> str | None:
-        """The format of a medium: as it was said, or that of its type."""
+        """The format of a medium: the original one, or that of its type."""
         for word in self.words:
             if word.startswith(FORMAT):
                 return word.removeprefix(FORMAT)
@@ -325,7 +325,7 @@ class ConverseWriter(TurnWriter):
         return self._document_block(fields, content)
 
     def _name(self, content: FileContentClass, place: Place) -> str:
-        """The name of a document, which is legal and unique unless it comes from this dialect."""
+        """The name of a document, made legal and unique unless it comes from this dialect."""
         listed = self.names.get((place, content.name))
         if self.is_same or not listed:
             return content.name or ""
@@ -336,7 +336,7 @@ class ConverseWriter(TurnWriter):
         return name
 
     def _document_format(self, content: FileContentClass, place: Place) -> str | None:
-        """The format of a document; "" where it needs none, None where there is none."""
+        """The format of a document; "" if it needs none, None if there is none."""
         found = self._format("document", content.mime_type)
         if found is not None or self.is_same or content.chunks:
             return found or ""
@@ -381,7 +381,7 @@ def write_request(request: Request, pieces: list[Piece], report: Report) -> Obje
 
 
 def _recalled(blocks: list[Any], residue: Residue | None) -> list[Any]:
-    """The block with what its residue says of it."""
+    """The block with its residue applied."""
     if residue is None or len(blocks) != 1:
         return blocks
     if GUARDED in form_words(residue) and residue.part is not None:
@@ -392,7 +392,7 @@ def _recalled(blocks: list[Any], residue: Residue | None) -> list[Any]:
 
 
 def _guarded(block: Object, part: str) -> Object:
-    """A block within its guard."""
+    """A block inside its guard."""
     patch = decode_json(part)
     guard = patch["d"]["guardContent"]["v"]
     kind = next(iter(block))
@@ -407,7 +407,7 @@ def _document_names(canisters: Iterable[AnyCanister]) -> Names:
     "The document file name can only contain alphanumeric characters, whitespace characters, hyphens, parentheses, and
     square brackets" and no two spaces in a row, and two documents of one name are refused
     (docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_DocumentBlock.html, read 2026-11-18); recorded requests
-    with underscores were taken.
+    with underscores were accepted.
     """
     taken: set[str] = set()
     found: dict[tuple[Place, str | None], list[str]] = {}
@@ -430,7 +430,7 @@ def _document_names(canisters: Iterable[AnyCanister]) -> Names:
 
 
 def _files(canister: AnyCanister) -> Iterator[FileContentClass]:
-    """The documents that a canister shows, in their order."""
+    """The documents in a canister, in order."""
     held: Any = as_file(canister) if type(canister) is DocumentCanisterClass else canister.held
     for part in held.parts if type(held) is PartsContentClass else (held,):
         if isinstance(part, BinaryContentStruct):
@@ -442,7 +442,7 @@ def _files(canister: AnyCanister) -> Iterator[FileContentClass]:
 
 
 def _web_citation(citation: Any) -> Object:
-    """The citation of a page as this dialect says it."""
+    """The citation of a page in this dialect's form."""
     found: Object = {"location": {"web": {"url": citation.url}}}
     if citation.title is not None:
         found["title"] = citation.title

@@ -1,8 +1,8 @@
 """Cohere chat (``POST /v2/chat`` of api.cohere.com).
 
-Oddities: documents stand beside the messages and answers cite them, and results of tools, by the places of words; what
-the model plans before its calls is a field; results may be documents; all tools are followed strictly or none; events
-of a stream have names, and contents and calls numbers. Written against cohere 7.3.1 (2026-11-18).
+Oddities: documents are beside the messages, and responses cite them and tool results by text offsets; the model's plan
+for its calls is a field; results may be documents; strictness applies to all tools or none; stream events have names,
+and contents and calls have numbers. Written against cohere 7.3.1 (2026-11-18).
 """
 
 from __future__ import annotations

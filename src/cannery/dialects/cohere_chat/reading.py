@@ -1,7 +1,7 @@
-"""Reading Cohere requests: what messages have beyond those of the family, and documents beside them.
+"""Reads Cohere requests: message fields beyond those of the family, and documents beside the messages.
 
-A plan for calls is a thought. Citations stand beside the content of a message and belong to its texts. Documents are
-for the whole conversation, so they stand before its first turn.
+A plan for calls is a thought. Citations are beside the content of a message and belong to its texts. Documents apply to
+the whole conversation, so they come before its first turn.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ PLAN = "tool_plan"
 LISTED = "as"
 _OLD = "is required; 'message' and 'chat_history' are fields of /v1/chat, send them as 'messages' to /v2/chat"
 DOCUMENT, PART = "document", "part"
-# Forms of a document that is only a string, and of one whose data are.
+# The forms of a document that is a plain string, and of one whose data are.
 STRING, BARE = "string", "bare"
 _TEXT_CONTENT = (None, "TEXT_CONTENT")
 
@@ -52,14 +52,14 @@ class CohereReader(ChatReader):
     """Reads the messages of one body."""
 
     beside = frozenset({PLAN})
-    # Whether an answer is read, whose content is always a list.
+    # Whether a response is being read; its content is always a list.
     is_answer = False
     _start = 0
-    # Whether the contents of a result are read, which alone has documents.
+    # Whether the contents of a result are being read; only these have documents.
     _is_in_result = False
 
     def assistant(self, message: Object, role: str, path: Path) -> None:
-        """An assistant message: what was said, what was planned, then what was called."""
+        """An assistant message: text, plan, then calls."""
         self._start = len(self.canisters)
         super().assistant(message, role, path)
 
@@ -93,7 +93,7 @@ class CohereReader(ChatReader):
         return form
 
     def cite(self, citations: Any) -> bool:
-        """Hang citations on the texts that they are about; whether the texts then have all of them, in their order."""
+        """Attach citations to the texts they cite; whether the texts then have all of them, in order."""
         if type(citations) is not list or not citations:
             return False
         found: dict[int, list[Citation]] = {at: [] for at in self._texts()}
@@ -107,7 +107,7 @@ class CohereReader(ChatReader):
         return [decode_json(each.raw) for listed in found.values() for each in listed] == citations
 
     def _texts(self) -> list[int]:
-        """The positions of the texts of the message under way."""
+        """The positions of the texts of the current message."""
         return [
             at
             for at in range(self._start, len(self.canisters))
@@ -116,7 +116,7 @@ class CohereReader(ChatReader):
         ]
 
     def _cited(self, item: Any, texts: list[int]) -> int | None:
-        """The text that a citation is about: that of its index, else the first that has its words in its place."""
+        """The cited text: the one with the citation's index, else the first that has the cited words at the offsets."""
         if type(item) is not dict or item.get("type") not in _TEXT_CONTENT or not texts:
             return None
         index, words = item.get("content_index"), item.get("text")
@@ -132,7 +132,7 @@ class CohereReader(ChatReader):
     # --- documents -----------------------------------------------------------------------------
 
     def _document(self, part: Object, path: Path) -> Held | None:
-        """A document of a result: its data; elsewhere there are none."""
+        """The data of a document in a result; other places have no documents."""
         if not self._is_in_result:
             return None
         place = path_text(path)
@@ -163,7 +163,7 @@ class CohereReader(ChatReader):
         return only, " ".join((LISTED, *words)), patch
 
     def documents(self, listed: list[Any]) -> None:
-        """The documents beside the messages, behind the instructions that lead them."""
+        """The documents beside the messages, placed after the leading instructions."""
         lead = 0
         while lead < len(self.canisters) and type(self.canisters[lead]) is SupervisorCanisterClass:
             lead += 1
@@ -203,7 +203,7 @@ class CohereReader(ChatReader):
 
 
 def read_citation(item: Object, words: str) -> Citation:
-    """A citation of a text; where its source is a document with an address, in words that every dialect understands."""
+    """A citation of a text; if its source is a document with an address, in terms that every dialect understands."""
     start, end = read_span(item, words)
     sources = item.get("sources")
     listed = sources if type(sources) is list else []
@@ -222,10 +222,10 @@ def read_citation(item: Object, words: str) -> Citation:
 
 
 def read_span(item: Object, words: str) -> tuple[int | None, int | None]:
-    """The characters of a text that a citation is about.
+    """The characters of a text that a citation covers.
 
-    The unit is not documented. Recorded answers count code points; where the words of a citation stand elsewhere by
-    that count, UTF-16 units and bytes are tried.
+    The unit is not documented. Recorded responses count code points; if the cited words do not match by that count,
+    UTF-16 units and bytes are tried.
     """
     start, end, cited = item.get("start"), item.get("end"), item.get("text")
     if type(start) is not int or type(end) is not int or not 0 <= start <= end:
@@ -241,7 +241,7 @@ def read_span(item: Object, words: str) -> tuple[int | None, int | None]:
 
 
 def read_request(body: bytes, places: Places) -> Request:
-    """The request that a body asks for."""
+    """Read the request from a body."""
     return read_listed(NAME, body, places, _read_request)
 
 
@@ -267,5 +267,5 @@ def _read_request(body: Object, places: Places) -> Request:
 
 
 def _are_open(tools: tuple[Tool, ...]) -> bool:
-    """Whether no tool says itself how strictly it is to be followed."""
+    """Whether no tool states its own strictness."""
     return bool(tools) and all(tool.strict is absent and tool.hosted is absent for tool in tools)

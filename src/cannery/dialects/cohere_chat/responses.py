@@ -1,4 +1,4 @@
-"""Whole Cohere answers, both ways, and errors."""
+"""Whole Cohere responses and errors, both ways."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ FINISHES = Finishes(
 
 
 class _Counts(Counts):
-    """Token counts, which are said twice: as what was used, and as what is billed."""
+    """Token counts, which are reported twice: as used, and as billed."""
 
     def write(self, usage: Usage) -> Object:
-        """The object that the server would count in."""
+        """The usage object as the server would write it."""
         counts = super().write(usage)
         return {"billed_units": counts["tokens"], **counts}
 
@@ -53,7 +53,7 @@ ANSWERS = Answers(
 
 
 def read_response(body: bytes, places: Places) -> Response:
-    """The answer that a body gives."""
+    """Read the response from a body."""
     return read_fields(NAME, body, places, _read_response)
 
 
@@ -69,14 +69,14 @@ def _read_response(fields: Fields, places: Places) -> Response:
 
 
 def _read_message(reader: CohereReader, message: Object) -> tuple[Object, list[str]]:
-    """Read the message of an answer: what only the answer keeps of it, and the keys that it lacks."""
+    """Read the message of a response: its residue, and the keys that it lacks."""
     apart: Object = {}
     dropped: list[str] = []
     take_usual(message, "role", "assistant", dropped)
     if "role" in message:
         apart["role"] = message.pop("role")
     if type(message.get("content")) is str:
-        # The content of an answer is a list.
+        # The content of a response is a list.
         apart["content"] = message["content"]
     citations = message.pop("citations", absent)
     reader.assistant(message, "assistant", ("message",))
@@ -86,7 +86,7 @@ def _read_message(reader: CohereReader, message: Object) -> tuple[Object, list[s
 
 
 def write_response(response: Response, report: Report) -> Object:
-    """The body of an answer."""
+    """The body of a response."""
     is_same = response.source == NAME
     writer = CohereWriter(NAME, report, is_same=is_same, for_answer=True)
     pieces = answer_pieces(response, NAME, report)
@@ -97,7 +97,7 @@ def write_response(response: Response, report: Report) -> Object:
 
 
 def read_error(status: int, body: bytes) -> WireError:
-    """The error that a body tells of: a message, or what a router in front of the server says."""
+    """The error in a body: a message, or the error of a router in front of the server."""
     value = error_value(NAME, body)
     told = value.get("message") if type(value) is dict else None
     if type(told) is not str or not told:

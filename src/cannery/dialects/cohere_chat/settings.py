@@ -1,4 +1,4 @@
-"""Everything in a Cohere request that is not a message or a document, both ways."""
+"""Everything in a Cohere request except its messages and documents, both ways."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ from cannery.wire.settings import (
 NAME = "cohere_chat"
 _CHOICES = {"REQUIRED": "required", "NONE": "none"}
 _WORDS = {mode: word for word, mode in _CHOICES.items()}
-# The form of a request that asks for all tools at once to be followed strictly.
+# The form of a request that makes all tools strict at once.
 STRICT = "strict_tools"
-# The fields of an answer that are in the model.
+# The response fields that the model holds.
 MODELLED_ANSWER = frozenset(
     {
         *("id", "finish_reason", "message.citations", "message.role"),
@@ -88,7 +88,7 @@ def _read_format(value: Any, _: Reading) -> Said:
     del value["type"]
     if kind == "text":
         return new_output_format("text"), set_again(value)
-    # The SDK has it as json_schema, the guides as schema (docs.cohere.com/docs/structured-outputs, read 2026-11-18).
+    # The SDK names it json_schema, the guides schema (docs.cohere.com/docs/structured-outputs, read 2026-11-18).
     key = _SCHEMA if _SCHEMA in value else "schema"
     if type(value.get(key)) is not dict:
         return new_output_format("json"), set_again(value)
@@ -146,7 +146,7 @@ def _write_thinking(thinking: Thinking, to: Writing) -> Object:
 
 
 def _write_tools(request: Request, body: Object, report: Report) -> None:
-    """The tools; once for all of them it is said that they are to be followed strictly, since one alone cannot be."""
+    """The tools; strictness is set once for all of them, because a single tool cannot be strict."""
     write_tools(NAME, request, body, report, has_freeform=False)
     residue = own_residue(request, NAME)
     is_same = request.source == NAME
@@ -169,7 +169,7 @@ def _report_strict(tools: list[Tool], request: Request, report: Report) -> None:
             report.lose("FIELD_DROPPED", place, detail, field_of(tool, report, "strict"))
 
 
-# What the server takes (cohere 7.3.1, the documentation of ``V2Client.chat``).
+# The server's ranges (cohere 7.3.1, the documentation of ``V2Client.chat``).
 def _limits(least: float, most: float) -> Fit:
     return within(least, most, f"Cohere takes {least} to {most}")
 
@@ -195,7 +195,7 @@ TABLE = SettingTable(
             "output", "response_format", Form(read=_read_format, write=_write_format), _fit_format
         ),
         Setting("thinking", "thinking", _THINKING),
-        # Every answer counts its tokens.
+        # Every response reports usage.
         Setting("include_usage", "", UNSAID),
         Setting("stream", "stream", FLAG),
     ),

@@ -1,7 +1,7 @@
-"""Cohere streams: named events, whose contents and calls are numbered apart from each other.
+"""Cohere streams: named events, whose contents and calls are numbered independently.
 
-Citations come among the words or behind the end of their content, so a text ends only where another begins or with the
-answer. A plan has no beginning and no end of its own.
+Citations come amid the text or after the end of their content, so a text ends only when another begins or with the
+response. A plan has no start and no end event.
 """
 
 from __future__ import annotations
@@ -46,18 +46,18 @@ _DONE = f"data: {DONE}\n\n".encode()
 
 
 def _key(kind: str, value: Object, counter: str = "index") -> tuple[str, int | None]:
-    """What a content or a call is known by."""
+    """The key of a content or a call."""
     found = value.get(counter)
     return kind, found if type(found) is int else None
 
 
 def _message(value: Object) -> Object:
-    """What an event says of the message."""
+    """The message fields of an event."""
     return object_of(object_of(value.get("delta")).get("message"))
 
 
 class CohereStreamReader(EventReader[OpenPart]):
-    """Takes the bytes of a stream and gives events."""
+    """Consumes the bytes of a stream and gives events."""
 
     dialect = NAME
     part = OpenPart
@@ -67,9 +67,9 @@ class CohereStreamReader(EventReader[OpenPart]):
         super().__init__()
         self._stem = "call_"
         self._calls = 0
-        # Texts whose content has ended, which may yet be cited.
+        # Texts whose content has ended and which may still be cited.
         self._ended: list[Any] = []
-        # What stands around the answer: all citations, and whether a text has each of them.
+        # The fields around the content: all citations, and whether a text has each of them.
         self._citations: list[Any] = []
         self._all_cited = True
         self._logprobs: list[Any] = []
@@ -81,16 +81,16 @@ class CohereStreamReader(EventReader[OpenPart]):
         return Failure(message, raw=data, dialect=NAME) if is_error else None  # type: ignore[arg-type]
 
     def start(self, kind: str, value: Object) -> None:
-        """Take what the answer is called."""
+        """Read the id of the response."""
         identifier = value.get("id") if kind == self.starts else None
         self._stem = call_stem(identifier)
         self._out.append(Start(text(identifier), source=NAME))
 
     def _citation_end(self, value: Object, frame: Frame) -> None:
-        """The end of a citation, which comes whole with its beginning."""
+        """End a citation, which arrived whole with its start."""
 
     def _settle(self) -> None:
-        """Something else begins: end the plan, and texts whose content has ended."""
+        """End the plan, and texts whose content has ended, because another part begins."""
         for key in self._ended:
             self._end_part(key)
         self._ended = []
@@ -128,7 +128,7 @@ class CohereStreamReader(EventReader[OpenPart]):
             self._add(part, words)
 
     def _content_end(self, value: Object, _frame: Frame) -> None:
-        """Thoughts end here; a text may yet be cited."""
+        """End a thought; a text may still be cited."""
         key = _key("content", value)
         part = self._open.get(key)
         if part is not None and part.kind == "text":
@@ -201,7 +201,7 @@ class CohereStreamReader(EventReader[OpenPart]):
         self._out.append(Finish(reason, residue=own, around=self._around(delta, counted)))
 
     def _around(self, left: Object, counted: Object | None) -> Residue | None:
-        """The residue that the whole answer would have."""
+        """The residue that the whole response would have."""
         if self._logprobs:
             left["logprobs"] = self._logprobs
         said = {} if self._all_cited else {"citations": self._citations}
@@ -222,7 +222,7 @@ class CohereStreamReader(EventReader[OpenPart]):
 
 
 class _Part(WrittenPart):
-    """A part with the citations that have to wait until its text is whole."""
+    """A part, with the citations that wait until its text is complete."""
 
     def __init__(self, start: PartStart) -> None:
         super().__init__(start)
@@ -230,21 +230,21 @@ class _Part(WrittenPart):
 
 
 class CohereStreamWriter(EventWriter[_Part]):
-    """Takes events and gives the bytes of named events."""
+    """Consumes events and gives the bytes of named events."""
 
     dialect = NAME
     part = _Part
 
     def __init__(self, options: StreamOptions) -> None:
         super().__init__(options)
-        # How many there are of each.
+        # The number of parts of each kind.
         self._contents = self._calls = self._citations = 0
 
     def lane(self, start: PartStart) -> None:
-        """Every event has the number of its part, so that none waits."""
+        """No lane: every event has the number of its part."""
 
     def begin(self) -> bytes:
-        """What the answer is called."""
+        """Write the id of the response."""
         message = {"role": "assistant", "content": [], PLAN: "", "tool_calls": [], "citations": []}
         head = {"id": self._identifier(MADE_ID), "type": "message-start"}
         return named_frame("message-start", {**head, "delta": {"message": message}})
@@ -258,7 +258,7 @@ class CohereStreamWriter(EventWriter[_Part]):
         return named_frame(kind, body)
 
     def open(self, part: _Part) -> bytes:
-        """Begin a part; thoughts of others begin with their first words."""
+        """Begin a part; thoughts of other dialects begin with their first text."""
         if part.kind == "invocation":
             return self._call(part)
         block, words = self._own_block(part), words_of(part.start.content)
@@ -326,7 +326,7 @@ class CohereStreamWriter(EventWriter[_Part]):
         return begun + self._event("citation-end", number)
 
     def end(self, part: _Part, event: PartEnd) -> bytes:  # noqa: ARG002 - it says nothing more
-        """Say what was kept, and end the content or the call."""
+        """Write what was kept, and end the content or the call."""
         if part.number is None:
             return b""
         if part.kind != "invocation":
@@ -341,7 +341,7 @@ class CohereStreamWriter(EventWriter[_Part]):
         return written + self._event("tool-call-end", part.number)
 
     def finish(self, event: Finish) -> bytes:
-        """The reason and the tokens."""
+        """Write the finish reason and the usage."""
         has_calls = self._has_calls and not self._is_same
         word = self._own(event).form or FINISHES.word(event.reason, has_calls=has_calls)
         delta: Object = {"finish_reason": word}
@@ -350,13 +350,13 @@ class CohereStreamWriter(EventWriter[_Part]):
         return named_frame("message-end", {"type": "message-end", "delta": delta}) + _DONE
 
     def fail(self, event: Failure, own: Object | None) -> bytes:
-        """End the answer with an error."""
+        """End the response with an error."""
         delta = {"error": event.message, "finish_reason": "ERROR"}
         told = own or {"type": "message-end", "delta": delta}
         return self._begin() + foreign_frame(str(told.get("type", "error")), told) + _DONE
 
     def unknown(self, event: Unknown, value: Object) -> bytes:
-        """What only this dialect understands: citations of plans, debugging, events to come."""
+        """Write an event that only this dialect understands: citations of plans, debugging, future events."""
         if event.name != "citation-start":
             return self._begin() + foreign_frame(event.name, value)
         number, self._citations = self._citations, self._citations + 1

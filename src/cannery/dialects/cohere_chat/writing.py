@@ -1,4 +1,4 @@
-"""Writing Cohere requests: what messages have beyond those of the family, and documents beside them."""
+"""Writes Cohere requests: message fields beyond those of the family, and documents beside the messages."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ _SAYING = ("content", "tool_calls", "tool_plan")
 
 
 class CohereWriter(ChatWriter):
-    """Writes messages: thoughts are parts, citations stand beside the content, documents beside the messages."""
+    """Writes messages: thoughts are parts, citations are beside the content, documents beside the messages."""
 
     speaks_beside = False
     has_freeform = False
     details: ClassVar[frozenset[str]] = frozenset({"auto", "low", "high"})
-    # The citations of the message under way; None outside of one.
+    # The citations of the current message; None outside a message.
     _cited: list[Object] | None = None
 
     def _thinking(self, content: ReasoningContentClass, place: int | None) -> Object | None:
         if content.signature is not None or content.encrypted is not None:
             self.report.lose("SIGNATURE_DROPPED", place)
-        # Only the model thinks.
+        # Only assistant messages have thoughts.
         is_said = bool(content.shown) and self._cited is not None
         if not is_said and not self.is_same:
             self.report.lose("REASONING_DROPPED", place)
@@ -151,7 +151,7 @@ class CohereWriter(ChatWriter):
         return parts
 
     def _data(self, content: Any) -> Object | None:
-        """What a content says as the data of a document; None for what is no text."""
+        """A content as the data of a document; None if it is not text."""
         if isinstance(content, DataContentClass):
             found = decode_json(content.json)
             return found if type(found) is dict else {"text": content.json}
@@ -166,7 +166,7 @@ class CohereWriter(ChatWriter):
         return {"text": text} if isinstance(text, str) else None
 
     def documents(self, pieces: list[Piece]) -> tuple[list[Any], list[Piece]]:
-        """The documents before the first turn as a request has them, and the other pieces."""
+        """The documents before the first turn in the request's form, and the other pieces."""
         found: list[Any] = []
         others: list[Piece] = []
         for at, piece in enumerate(pieces):
@@ -197,7 +197,7 @@ class CohereWriter(ChatWriter):
 
 
 def _is_object(said: Object | None, content: Any) -> bool:
-    """Whether a content of a result is said as a document: an object or a file, no mere text."""
+    """Whether a content of a result is written as a document: an object or a file, not plain text."""
     if isinstance(content, DataContentClass):
         return content.json.lstrip().startswith("{")
     return said is not None and isinstance(content, FileContentClass)
@@ -209,7 +209,7 @@ def is_said(citation: Citation) -> bool:
 
 
 def write_citation(citation: Citation, words: str, index: int) -> Object:
-    """A citation of a text; one without a span is about all of it."""
+    """A citation of a text; one without a span covers all of it."""
     if citation.dialect == NAME:
         return decode_json(citation.raw)  # type: ignore[no-any-return]
     start, end = citation.start, citation.end
@@ -228,7 +228,7 @@ def write_citation(citation: Citation, words: str, index: int) -> Object:
 
 
 def _says(message: Object) -> bool:
-    """Whether a message has something to say; the model may have had nothing that can be said here."""
+    """Whether a message has content; all of an assistant message's content may have been lost."""
     return message["role"] != "assistant" or any(message.get(key) for key in _SAYING)
 
 

@@ -1,7 +1,7 @@
 """Gemini generateContent (``POST /v1beta/models/{model}:generateContent``).
 
 Oddities: the model and the choice to stream are in the URL; keys come in camelCase and snake_case, mixed; calls often
-have no id and results find them by name and order; any part may carry a ``thoughtSignature`` that Gemini 3 insists on;
+have no id and results find them by name and order; any part may carry a ``thoughtSignature`` that Gemini 3 requires;
 the system instruction is one field. Written against the types of google-genai 3.1.0 (2026-11-15).
 """
 
@@ -88,7 +88,7 @@ SERVICE = Service(
     streams=Streams(
         endings=(b"finishReason", b"blockReason", b'"error"'),
         query="alt=sse",
-        # Google's SDK does not know comments (google-genai 3.1.0).
+        # Google's SDK does not support SSE comments (google-genai 3.1.0).
         ping=b"\n",
     ),
     models=Models(_describe_model, lambda listed: {"models": listed}, "?pageSize=1000"),

@@ -1,4 +1,4 @@
-"""Ids of calls, which Gemini does not always give: made from a call's place, and found again for its result."""
+"""Call ids, which Gemini does not always send: generated from a call's place, and found again for its result."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import Any
 
 from cannery.dialects.gemini_generate.forms import both, get
 
-# The fields in which calls and results give ids.
+# The fields in which calls and results have ids.
 _TOOLS = frozenset(both(("functionCall", "functionResponse")))
 
 
 class CallIds:
-    """The ids of the calls of one body, in order: those that Gemini does not give are made from a call's place."""
+    """The ids of the calls of one body, in order; a missing id is generated from the call's place."""
 
     def __init__(self, stem: str) -> None:
         self._stem = stem
-        # The ids that the body gives, as far as it was read, and those that were made here.
+        # The ids in the part of the body that was read, and the generated ids.
         self._taken: set[str] = set()
         self._count = 0
         self._made: set[str] = set()
         self._orphans = 0
-        # The ids of the calls that wait for a result, by their positions; and the positions of each id, of each name,
-        # and of each name whose id was made here. A position that waits no longer may still be among these.
+        # The ids of the calls that wait for a result, by position; and the positions of each id, of each name, and of
+        # each name whose id was generated. These may still contain positions that no longer wait.
         self._waiting: dict[int, str] = {}
         self._positions: dict[str, list[int]] = defaultdict(list)
         self._named: dict[str, deque[int]] = defaultdict(deque)
@@ -31,7 +31,7 @@ class CallIds:
         self.known: set[str] = set()
 
     def make(self, unread: Iterable[Any] = ()) -> str:
-        """An id from the place of a call; no other call has it, nor any in the ``unread`` contents."""
+        """An id generated from the place of a call; no other call has it, and no ``unread`` content."""
         for content in unread:
             self._look_at(content.get("parts") if type(content) is dict else None)
         identifier = f"{self._stem}{self._count}"
@@ -42,7 +42,7 @@ class CallIds:
         return identifier
 
     def _look_at(self, parts: Any) -> None:
-        """Note the ids that parts give."""
+        """Record the ids of parts."""
         for part in parts if type(parts) is list else [parts]:
             for key in part if type(part) is dict else ():
                 if key in _TOOLS:
@@ -51,7 +51,7 @@ class CallIds:
                         self._taken.add(identifier)
 
     def call(self, identifier: str, name: str, position: int) -> None:
-        """Let a call at a position wait for its result."""
+        """Register a call at a position, which then waits for its result."""
         self._count += 1
         self.known.add(identifier)
         self._taken.add(identifier)
@@ -62,12 +62,12 @@ class CallIds:
             self._named_here[name].append(position)
 
     def settle(self, identifier: str) -> None:
-        """Let no call of an id wait any longer."""
+        """Mark the calls with an id as answered."""
         for position in self._positions.pop(identifier, ()):
             self._waiting.pop(position, None)
 
     def answered(self, given: Any, name: str | None) -> str:
-        """The id of the call that a result answers: the given one, or the first that waits under its name."""
+        """The id of the call that a result answers: the given one, or the first waiting call of its name."""
         is_given = type(given) is str and bool(given)
         if is_given:
             self._taken.add(given)

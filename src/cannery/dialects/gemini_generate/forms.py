@@ -1,9 +1,9 @@
-"""The forms of Gemini bodies: two spellings of every key, shapes, and taking what is understood out of objects.
+"""Forms of Gemini bodies: two spellings of every key, shapes, and taking understood keys out of objects.
 
-The server takes camelCase and snake_case at every level, and the official SDK mixes both in one body. Reading takes a
-key in either spelling; writing says camelCase unless the residue remembers otherwise. Shapes that are not keys (one
-object where a list is usual) are words of the residue's form. What is left of an object becomes a patch
-(``wire.patches``) from what writing would say.
+The server accepts camelCase and snake_case at every level, and the official SDK mixes both in one body. Reading takes a
+key in either spelling; writing uses camelCase unless the residue remembers otherwise. Shapes that are not keys (one
+object where a list is usual) are words of the residue's form. The rest of an object becomes a patch (``wire.patches``)
+of what writing gives.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from cannery.wire.residues import nested
 
 NAME = "gemini_generate"
 SIGNATURE = "thoughtSignature"
-# The type of a search in the parts that tell of one.
+# The type of a search in the parts that report one.
 WEB_SEARCH = "GOOGLE_SEARCH_WEB"
 OUTPUT, ERROR = "output", "error"
 _read_fields = msgspec.json.Decoder(dict[str, Raw]).decode
@@ -54,12 +54,12 @@ def snake(key: str) -> str:
 
 
 def both(keys: Iterable[str]) -> dict[str, str]:
-    """The usual spelling of keys, by either spelling."""
+    """The usual spellings of keys, by either spelling."""
     return {spelling: key for key in keys for spelling in (snake(key), key)}
 
 
 def spelled(holder: Object, key: str) -> str:
-    """The key as the holder spells it; camelCase where it has both or neither."""
+    """The key as the object spells it; camelCase if it has both or neither."""
     if key in holder:
         return key
     other = snake(key)
@@ -67,7 +67,7 @@ def spelled(holder: Object, key: str) -> str:
 
 
 def get(holder: Any, key: str) -> Any:
-    """The value of a key in either spelling; None where there is none."""
+    """The value of a key in either spelling; None if it is missing."""
     if type(holder) is not dict:
         return None
     found = holder.get(key, MISSING)
@@ -75,17 +75,17 @@ def get(holder: Any, key: str) -> Any:
 
 
 def write_form(shapes: Sequence[str], name: str | None = None) -> str | None:
-    """The shapes of a message and the name on a result as the form of a residue."""
+    """The shapes of a message and the name on a result, as the form of a residue."""
     if not shapes:
         return None if name is None else _NAME_MARK + name
     tokens = [shape for shape in shapes if shape]
     if name is not None:
-        tokens.append(_NAME_MARK + name)  # always last: a name may hold anything
+        tokens.append(_NAME_MARK + name)  # Always last: a name may contain any character.
     return "\n".join(tokens) or None
 
 
 def read_form(residue: Any) -> tuple[frozenset[str], str | None]:
-    """The shapes and the name in the form of a residue, if there is one."""
+    """The shapes and the name in the form of a residue, if it has any."""
     form = None if residue is None else residue.form
     if not form:
         return NO_SHAPES, None
@@ -97,34 +97,34 @@ def read_form(residue: Any) -> tuple[frozenset[str], str | None]:
 
 
 def plain(value: Any) -> Any:
-    """A value that a decoder may have left as JSON text; a number that is too large to be held stays text."""
+    """A value that a decoder may have left as JSON text; a number that is too large to hold stays text."""
     return decode(value) if type(value) is Raw else value
 
 
 def whole_value(value: Any) -> Any:
-    """A value of which nothing is left as text, at any level."""
+    """A value fully decoded, at every level."""
     return decode_json(write_json(value))
 
 
 def json_text(value: Any) -> str:
-    """The compact JSON text of a value; numbers as the body spells them, where a decoder left it as text.
+    """The compact JSON text of a value; numbers keep the body's spelling if a decoder left them as text.
 
-    Escaped characters are spelled out: clients that write ASCII only would else make models read escapes.
+    Escaped characters are decoded: with clients that write ASCII only, models would otherwise read escapes.
     """
     if type(value) is not Raw:
         return write_json(value)
     text = str(value, "utf-8")
-    # One character is found much faster than two.
+    # Searching for one character is much faster than for two.
     if "\\" in text and "\\u" in text:
         return write_json(plain(value))
-    # Serializers write spaces everywhere or nowhere, so the first key tells.
+    # Serializers write spaces everywhere or nowhere, so the first key decides.
     if text[0] == "{" and text[1] not in _BLANK and text[text.find('":') + 2] not in _BLANK:
         return text
     return compact(text, indent=-1)
 
 
 def whole(value: Any) -> Any:
-    """An integer, also spelled as digits or as a float (protobuf's JSON takes all three), or absent."""
+    """An integer, also one spelled as digits or as a float (protobuf's JSON accepts all three), or absent."""
     if type(value) is int:
         return value
     if type(value) is str and value.isascii() and value.removeprefix("-").isdecimal():
@@ -138,16 +138,16 @@ def whole(value: Any) -> Any:
 
 
 class Section:
-    """An object that is read by its usual keys (``usual`` has them by either spelling), and the patch of what is left.
+    """An object read by its usual keys (``usual`` maps either spelling to them), and the patch of the rest.
 
-    ``held`` is the object itself, from which keys are taken; ``keys`` are its spellings by the usual ones.
+    ``held`` is the object itself, from which keys are taken; ``keys`` are its spellings by usual key.
     """
 
     def __init__(self, held: Object, usual: Mapping[str, str]) -> None:
         self.held = held
         self.keys = {usual.get(key, key): key for key in held}
         if len(self.keys) < len(held):
-            # Some key is there in both spellings, of which the usual one counts.
+            # Some key occurs in both spellings; the usual one counts.
             self.keys.update((key, key) for key in held)
         self.renamed: dict[str, str] = {}
         self.inner: dict[str, Object | None] = {}
@@ -155,12 +155,12 @@ class Section:
         self.written: Object = {}
 
     def get(self, usual: str) -> Any:
-        """The value of a key; None where there is none."""
+        """The value of a key; None if it is missing."""
         key = self.keys.get(usual)
         return None if key is None else plain(self.held[key])
 
     def take(self, usual: str, written: Any = MISSING) -> str:
-        """Take a key that was understood, and of which ``written`` will be said; gives its spelling."""
+        """Take an understood key, for which writing gives ``written``; returns its spelling."""
         key = self.keys[usual]
         if written is not MISSING:
             value = plain(self.held[key])
@@ -175,20 +175,20 @@ class Section:
         return key
 
     def keep(self, usual: str, written: Any) -> None:
-        """Leave a key as it is, though ``written`` will be said."""
+        """Keep a key unchanged, although writing gives ``written``."""
         self.written[usual] = written
         if self.keys.get(usual) != usual:
             self.dropped.append(usual)
 
     def write(self, usual: str, written: Any) -> None:
-        """The same for a key that will be written, whether it is there or not."""
+        """The same for a key that writing gives, whether it is present or not."""
         if usual in self.keys:
             self.take(usual, written)
         else:
             self.dropped.append(usual)
 
     def nest(self, usual: str, patch: Object | None) -> None:
-        """Take an inner object of which this is the patch."""
+        """Add the patch of an inner object."""
         self.take(usual)
         self.inner[usual] = patch
 
@@ -204,7 +204,7 @@ class Section:
 
 
 def wrap_text(text: str) -> Any:
-    """The response object of a tool that answered with text."""
+    """The response object of a tool that returned text."""
     bare = text.lstrip()
     if bare.startswith("{"):
         if _has_several_fields(text):
@@ -218,29 +218,29 @@ def wrap_text(text: str) -> Any:
 
 
 def wrap_failure(text: str) -> Any:
-    """The response object of a tool that failed with these words; those that spell an object or a list become it."""
+    """The response object of a tool that failed with this text; a JSON object or list is used as it is."""
     is_spelled = text.lstrip()[:1] in ("{", "[") and is_json(text)
     return {ERROR: raw(text) if is_spelled else text}
 
 
 def wrap_data(json: str) -> Any:
-    """The response object of a tool that answered with a JSON value."""
+    """The response object of a tool that returned a JSON value."""
     return spelled_object(json) if json.lstrip().startswith("{") else {OUTPUT: raw(json)}
 
 
 def spelled_object(text: str) -> Any:
-    """The object that a text spells, as it goes to the wire; None if it spells none."""
+    """The object in a text, ready for the wire; None if the text is not an object."""
     found = object_text(text)
     return object_input(text) if found is None else found
 
 
 def raw(json: str) -> Any:
-    """A JSON value that goes to the wire as it is spelled."""
+    """A JSON value that is written with its own spelling."""
     return decode_json(json) if "\\" in json and "\\u" in json else Fragment(json)
 
 
 def words_in(response: Any) -> tuple[str, Any] | None:
-    """The words of a response object that says nothing else, and whether they say that the tool failed."""
+    """The text in a response object that holds nothing else, and whether the tool failed."""
     spelled = response if type(response) is Raw else Raw(write_json(response))
     if memoryview(spelled)[0] != _BRACE:
         return None
@@ -255,7 +255,7 @@ def words_in(response: Any) -> tuple[str, Any] | None:
 
 
 def unwrap(response: str) -> tuple[Any, Any]:
-    """What the text of any other response object says, and whether it says that the tool failed."""
+    """The content of any other response object as text, and whether the tool failed."""
     fields = _read_fields(response)
     if len(fields) == 1:
         ((key, value),) = fields.items()
@@ -268,7 +268,7 @@ def unwrap(response: str) -> tuple[Any, Any]:
 
 
 def text_changes(words: str, *, is_failure: bool) -> bool:
-    """Whether text under ``output`` or ``error`` would by default be written as something else."""
+    """Whether text under ``output`` or ``error`` would by default be written in another form."""
     if words.lstrip()[:1] not in ("{", "["):
         return False
     wrapped = (wrap_failure if is_failure else wrap_text)(words)
@@ -276,7 +276,7 @@ def text_changes(words: str, *, is_failure: bool) -> bool:
 
 
 def _has_several_fields(text: str) -> bool:
-    """Whether the text spells an object that cannot be a wrapping; most are."""
+    """Whether a text has the shape of an object that cannot be a wrapper, which is the usual case."""
     try:
         return len(_read_fields(text)) > 1
     except (msgspec.MsgspecError, UnicodeError, RecursionError):

@@ -1,7 +1,7 @@
 """Hosted tools of generateContent: a tool is a key, and calls are parts.
 
-Calls of a search come with signatures of this provider, so that none from elsewhere can be sent; code and its output
-can. Keys come in two spellings. Written against the types of google-genai 3.1.0 (2026-11-15).
+Search calls come with signatures of this provider, so none from elsewhere can be sent; code and its output can. Keys
+come in two spellings. Written against the types of google-genai 3.1.0 (2026-11-15).
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ ROWS = (
         ImageGeneration,
         (_MODALITIES,),
         {"aspect": ("imageConfig.aspectRatio", TEXT)},
-        # Images are a kind of answer here, which no other model gives.
+        # Here images are an output modality, which no other model has.
         models="image",
     ),
     ToolRow(
@@ -100,7 +100,7 @@ ROWS = (
 
 
 def _split(group: Object) -> Iterator[Tagged]:
-    """Each key of a tool is a tool of its own, and each server in a list; the place of a tool with one key names it."""
+    """Split a tool: each key is a tool of its own, and so is each server in a list; a single key gives the place."""
     for key, held in group.items():
         tag, path = camel(key), f".{key}" if len(group) > 1 else ""
         if type(held) is list:
@@ -140,7 +140,7 @@ def _read_output(part: Object) -> Outcome:
     identifier = take_text(part, "id") or ""
     if outcome in (None, "OUTCOME_OK"):
         return Outcome(identifier, Output(words))
-    # What a program prints before it fails and what it complains of stand in one text here.
+    # A program's output before a failure and its error message are in one text here.
     word = str(outcome).removeprefix("OUTCOME_").lower()
     error = FAILED if word == "failed" else word
     return Outcome(identifier, Output("", words), error)
@@ -193,7 +193,7 @@ _GROUNDING = ("groundingMetadata", "grounding_metadata")
 
 
 def _read_beside(left: Left) -> list[Beside]:
-    """The searches that the grounding of an answer tells of, where no parts tell of them."""
+    """The searches that the grounding of a response reports, if no parts report them."""
     found = []
     for path, held in left:
         if path.rpartition(".")[2] in _GROUNDING and type(held) is dict:
@@ -208,7 +208,7 @@ def _read_grounding(place: str, grounding: Object) -> list[Beside]:
     cited = _cited(grounding.pop(supports, None))
     unsaid = {path[1:].partition(".")[0].partition("[")[0] for path, _ in leaves(grounding)}
     said = frozenset(f"{place}.{key}" for key in _GROUNDS if key not in unsaid)
-    # The texts say for themselves what is lost of what cites them.
+    # The texts report the losses of their own citations.
     again = {f"{place}.{supports}"}
     listed = grounding.get(chunks)
     count = len(listed) if type(listed) is list else 0
@@ -230,7 +230,7 @@ _GROUNDS = (
 
 
 def _cited(supports: Any) -> set[Any]:
-    """The positions of the sources that cite something."""
+    """The positions of the sources that are cited."""
     listed = [one for one in supports if type(one) is dict] if type(supports) is list else []
     indices = [one.get(spelled(one, "groundingChunkIndices")) for one in listed]
     return {index for each in indices if type(each) is list for index in each if type(index) is int}
@@ -241,7 +241,7 @@ def _queries(grounding: Object, key: str) -> tuple[str, ...]:
 
 
 def _sources(grounding: Object, kind: str) -> tuple[Source, ...]:
-    """Take the sources of one kind from what grounds an answer."""
+    """Take the sources of one kind from the grounding of a response."""
     chunks = grounding.get(spelled(grounding, "groundingChunks"))
     found = []
     for chunk in chunks if type(chunks) is list else ():
@@ -249,7 +249,7 @@ def _sources(grounding: Object, kind: str) -> tuple[Source, ...]:
         if type(held) is dict:
             document = take_text(held, spelled(held, "documentName"))
             url, title = take_text(held, "uri"), take_text(held, "title")
-            # The name of the site is in the address, or is the title.
+            # The site's name is in the address, or is the title.
             held.pop("domain", None)
             found.append(Source(url, title, take_text(held, "text"), None, document))
     return tuple(found)

@@ -1,8 +1,8 @@
-"""Reading generateContent bodies.
+"""Reads generateContent bodies.
 
-A content becomes one canister for each part, joined. The reader takes the keys that it understands out of the decoded
-objects; what is left in them is the residue. Calls without an id get one from their place in the conversation, and
-results find their call by id or else by name and order; neither id goes back to Gemini.
+A content becomes one canister per part, joined. The reader takes the keys that it understands out of the decoded
+objects; the rest is the residue. Calls without an id get one from their place in the conversation, and results find
+their call by id or else by name and order; neither id is sent back to Gemini.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ from cannery.wire.places import Path, Places
 from cannery.wire.residues import nested, set_again
 from cannery.wire.wire_roles import read_role
 
-# The levels of a body that are looked at; what lies below them stays text: arguments, responses, schemas, base64.
+# The decoded levels of a body; deeper values stay text: arguments, responses, schemas, base64.
 _Inner = Union[str, bool, int, float, list[Any], dict[str, Raw], None]  # noqa: UP007 - msgspec
 _Item = Union[dict[str, _Inner], str, bool, int, float, list[Any], None]  # noqa: UP007 - msgspec
 Field = Union[list[_Item], dict[str, _Inner], str, bool, int, float, None]  # noqa: UP007 - msgspec
@@ -81,7 +81,7 @@ _decode_request = msgspec.json.Decoder(dict[str, _Top]).decode
 
 _ROLES = VOCABULARIES["gemini"]
 _SPEAKERS = {"user": new_user, "model": new_assistant, "system": new_supervisor}
-# The fields of which a part has one; text is last, since it stands beside others when it is empty.
+# The data fields of a part, which has one; text is last, because an empty text may stand beside another.
 _DATA = (
     *("functionCall", "functionResponse", "inlineData", "fileData"),
     *("executableCode", "codeExecutionResult", "toolCall", "toolResponse", "text"),
@@ -100,7 +100,7 @@ _EXTENSIONS = {
 
 
 def read_request(body: bytes, places: Places) -> Request:
-    """The request that a body asks for."""
+    """Read the request from a body."""
     return read_body(NAME, body, places, _decode_request, _read_request)
 
 
@@ -115,14 +115,14 @@ def _read_request(body: Object, places: Places) -> Request:
 class MessageReader:
     """Reads the contents of one body, in order; ``paths`` gets the place of each canister.
 
-    ``model`` is who said what is read, ``stem`` what ids begin with that are made here.
+    ``model`` is the model that produced the content; ``stem`` is the prefix of generated ids.
     """
 
     # What the next canister remembers of the content that it opens.
     _envelope: str | None = None
     _shape = ""
     _opened: Path = ()
-    # The contents that are not read yet: no id is made up that one of them gives.
+    # The contents that are not read yet: no generated id may equal one of theirs.
     unread: Sequence[Any] = ()
     _parts: Sequence[Any] = ()
     _known: CallIds | None = None
@@ -135,14 +135,14 @@ class MessageReader:
         self._stem = stem
 
     def _ids(self) -> CallIds:
-        """The ids of calls; most bodies have none."""
+        """The call ids; most bodies have none."""
         ids = self._known
         if ids is None:
             ids = self._known = CallIds(self._stem)
         return ids
 
     def contents(self, body: Object) -> list[str]:
-        """All contents of a body; gives the shape that they came in."""
+        """Read all contents of a body; returns their shape."""
         value = body.pop("contents", MISSING)
         is_single = type(value) is dict
         self.unread = contents = [value] if is_single else expect(list, value, ("contents",))
@@ -163,7 +163,7 @@ class MessageReader:
     # --- system --------------------------------------------------------------------------------
 
     def system(self, body: Object) -> None:
-        """The system instruction; one that says nothing is left to the residue."""
+        """The system instruction; an empty one stays in the residue."""
         key = spelled(body, "systemInstruction")
         value: Any = body.get(key)
         if value is None:
@@ -194,7 +194,7 @@ class MessageReader:
     # --- contents ------------------------------------------------------------------------------
 
     def content(self, content: Object, role: str, given: Any, path: Path) -> None:
-        """One content, of which the role is ``given``: a canister for each part."""
+        """Read one content, whose role is ``given``: a canister for each part."""
         self._opened = path
         parts = content.pop("parts", MISSING)
         if given is MISSING:
@@ -219,7 +219,7 @@ class MessageReader:
             self._part(part, role, place + (index,), index > 0)
 
     def _listed(self, parts: Any, path: Path) -> tuple[list[Any], str]:
-        """The parts of a content, and their shape where it is not the usual list."""
+        """The parts of a content, and their shape if it is not the usual list."""
         if parts is MISSING:
             return [], "absent"
         if parts is None:
@@ -245,7 +245,7 @@ class MessageReader:
         return Residue(NAME, None if patch is None else write_json(patch), envelope, form, model)
 
     def _part(self, part: Any, role: str, path: Path, joined: bool) -> None:  # noqa: FBT001 - as the makers
-        """One part: the canister of what it says, of a call or of a result."""
+        """Read one part: a canister of its content, a call or a result."""
         if type(part) is not dict:
             expect(dict, part, path)
         key, rank = _data_of(part)
@@ -277,14 +277,14 @@ class MessageReader:
         self.paths.append(path)
 
     def _signer(self, part: Object) -> str | None:
-        """The model that signed a part, if it is known."""
+        """The model that signed a part, if known."""
         is_signed = part and self.model is not None and get(part, SIGNATURE) is not None
         return self.model if is_signed else None
 
     # --- what is said --------------------------------------------------------------------------
 
     def _held(self, part: Object, key: str, rank: int, path: Path) -> tuple[Any, Object | None]:
-        """What a part says that is no text, and the patch of what it says beyond that."""
+        """The content of a part that is not text, and the patch for the rest of it."""
         if rank in (_INLINE, _FILE) and part.get("thought") is not True:
             place = path + (key,)
             media = _read_media(expect(dict, part[key], place), rank, place)
@@ -310,9 +310,9 @@ class MessageReader:
     # --- tools ---------------------------------------------------------------------------------
 
     def _call(self, part: Object, key: str, path: Path, joined: bool) -> None:  # noqa: FBT001 - as the makers
-        """One call; an id that is not given is made from its place."""
+        """One call; a missing id is generated from its place."""
         if not joined:
-            # The words of the turn, which are none.
+            # The number of texts in the turn: none.
             is_odd = self._envelope is not None or self._shape
             residue = self._residue() if is_odd else None
             self._add(new_assistant(absent, self.when, False, residue), self._opened)
@@ -383,7 +383,7 @@ class MessageReader:
     def _answer(
         self, answer: Object, path: Path, dropped: list[str], shapes: list[str]
     ) -> tuple[Any, Any, Object]:
-        """What a tool answered, whether it failed, and the patches of what it is made of."""
+        """The output of a tool, whether it failed, and the patches of its contents."""
         given = answer.pop("response", MISSING)
         held: Any = ""
         error: Any = absent
@@ -416,7 +416,7 @@ class MessageReader:
             contents.insert(0, new_text(held) if type(held) is str else held)
         parts = new_parts(tuple(contents))
         if patches is None:
-            # Words among the media are read with the response and are not written as they came.
+            # Texts among the media are read with the response and are not written as they came.
             if given is not MISSING:
                 answer["response"] = given
             return parts, error, {}
@@ -426,7 +426,7 @@ class MessageReader:
         return parts, error, {"parts": {"i": patches}} if patches else {}
 
     def _media_of(self, listed: list[Any], path: Path) -> tuple[list[Any], Object | None]:
-        """The contents beside a response and their patches by position; None for these if there are words."""
+        """The contents beside a response and their patches by position; None for these if there is text."""
         contents: list[Any] = []
         patches: Object | None = {}
         for index, item in enumerate(listed):
@@ -446,7 +446,7 @@ class MessageReader:
 
 
 def _data_of(part: Object) -> tuple[str, int]:
-    """The key of what a part holds, and its rank in ``_DATA``."""
+    """The data key of a part, and its rank in ``_DATA``."""
     key, rank = "", _UNKNOWN
     for name, value in part.items():
         found = _RANKS.get(name, _UNKNOWN)
@@ -456,7 +456,7 @@ def _data_of(part: Object) -> tuple[str, int]:
 
 
 def _beside_data(key: str, rank: int, inner: Object | None, part: Object) -> Object | None:
-    """The patch of a part: that of what it holds under a key, and what is left beside that."""
+    """The patch of a part: the patch of its data under a key, and the rest beside the data."""
     usual = _DATA[rank]
     if key == usual:
         return set_again(part) if inner is None else nested(part, {usual: inner})
@@ -464,7 +464,7 @@ def _beside_data(key: str, rank: int, inner: Object | None, part: Object) -> Obj
 
 
 def _arguments(call: Object) -> str:
-    """The argument text of a call, as the body spells it; what is no object is left in the call too."""
+    """The argument text of a call, as the body spells it; a value that is not an object also stays in the call."""
     given = call.pop("args", MISSING)
     if given is MISSING:
         return ""
@@ -479,7 +479,7 @@ def _arguments(call: Object) -> str:
 
 
 def _is_call(call: Any) -> bool:
-    """Whether a call is not only a piece of one, as Vertex streams it; the last piece is empty."""
+    """Whether a call is complete, not one of several pieces as Vertex streams it; the last piece is empty."""
     if type(call) is not dict:
         return False
     if "name" in call:
@@ -489,7 +489,7 @@ def _is_call(call: Any) -> bool:
 
 
 def _read_media(holder: Object, rank: int, path: Path) -> tuple[Any, Object | None] | None:
-    """Inline data or a file by its address, and the patch of its holder; None for what cannot be shown."""
+    """Inline data or a file by its address, and the patch of its object; None if it cannot be shown."""
     section = Section(holder, _MEDIA_KEYS)
     source = "data" if rank == _INLINE else "fileUri"
     key = section.keys.get(source, source)
@@ -502,7 +502,7 @@ def _read_media(holder: Object, rank: int, path: Path) -> tuple[Any, Object | No
         payload = Base64(given)
         seen = contradiction(mime_type.partition(";")[0].strip().lower(), payload)
         mime_type = mime_type or seen or "application/octet-stream"
-        # What it is the bytes tell; what it was called is for the repairs to correct.
+        # The type comes from the bytes; a wrong declared type is corrected by the repairs.
         kind = seen or mime_type
         if kind.startswith("text/") and not payload.is_readable:
             return None
@@ -528,7 +528,7 @@ def _read_media(holder: Object, rank: int, path: Path) -> tuple[Any, Object | No
 
 
 def _guess(uri: str) -> str:
-    """The family that a location without a type gives away."""
+    """The media family of a location without a type."""
     if _YOUTUBE.match(uri):
         return "video/"
     return _EXTENSIONS.get(uri.partition("?")[0].rpartition(".")[2].lower(), "")

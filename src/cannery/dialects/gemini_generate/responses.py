@@ -1,8 +1,8 @@
-"""Whole generateContent answers and errors, both ways.
+"""Whole generateContent responses and errors, both ways.
 
-Further candidates stay in the residue. Gemini keeps citations beside what was said, as grounding supports and citation
+Further candidates stay in the residue. Gemini keeps citations beside the content, as grounding supports and citation
 sources, whose spans count bytes of UTF-8; in the model they count characters. No request has them, so they stay with
-the answer, and the residue of an answer keeps their exact spelling.
+the response, and the residue of a response keeps their exact spelling.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from cannery.wire.losses import Report
 from cannery.wire.places import Places
 from cannery.wire.residues import own_residue, recall
 
-# The levels of an answer that are looked at; what lies below them stays text.
+# The decoded levels of a response; deeper values stay text.
 _Said = Union[dict[str, Field], list[Any], str, bool, int, float, None]  # noqa: UP007 - msgspec
 _Candidate = Union[dict[str, _Said], list[Any], str, bool, int, float, None]  # noqa: UP007 - msgspec
 _Top = Union[list[_Candidate], dict[str, Any], str, bool, int, float, None]  # noqa: UP007 - msgspec
@@ -107,7 +107,7 @@ def is_blocked(body: Object) -> bool:
 
 
 def read_response(body: bytes, places: Places) -> Response:
-    """The answer that a body gives."""
+    """Read the response from a body."""
     return read_body(NAME, body, places, decode_response, _read_response)
 
 
@@ -134,7 +134,7 @@ def _read_response(body: Object, places: Places) -> Response:
 
 
 def read_around(section: Section) -> Any:
-    """Take what an answer says around its candidates, but for the time; gives the token counts, or absent."""
+    """Take the fields around the candidates, except the time; returns the usage, or absent."""
     usage: Any = absent
     counts = section.get("usageMetadata")
     if type(counts) is dict:
@@ -151,7 +151,7 @@ def read_around(section: Section) -> Any:
 def _read_candidates(
     section: Section, reader: MessageReader, places: Places, *, is_stopped: bool
 ) -> Any:
-    """Read the first candidate; gives why the model stopped, which a refused prompt says for it."""
+    """Read the first candidate; returns its finish reason, or that of a refused prompt."""
     places.settings["finish"] = ()
     candidates = section.get("candidates")
     if candidates is None or candidates == []:
@@ -176,7 +176,7 @@ def _read_candidates(
 
 
 def read_said(candidate: Object, reader: MessageReader) -> Object:
-    """Take the content of a candidate if it says anything; gives what may cite a text in it."""
+    """Take the content of a candidate if it has any; returns the fields that may cite its texts."""
     content = candidate.get("content")
     path = ("candidates", 0, "content")
     if content is None or expect(dict, content, path).get("parts") in (None, []):
@@ -188,7 +188,7 @@ def read_said(candidate: Object, reader: MessageReader) -> Object:
 
 
 def take_ending(candidate: Section, *, has_calls: bool) -> Any:
-    """Take why a candidate ended, and its index; gives the reason, or absent."""
+    """Take the finish reason of a candidate, and its index; returns the reason, or absent."""
     finish = FINISHES.read(candidate.get("finishReason"), has_calls=has_calls)
     if finish is not absent:
         candidate.take("finishReason", FINISHES.word(finish))
@@ -197,7 +197,7 @@ def take_ending(candidate: Section, *, has_calls: bool) -> Any:
 
 
 def candidates_patch(first: Section, others: list[Any]) -> Object | None:
-    """The patch of the candidates: what is left of the first, and all others."""
+    """The patch of the candidates: the rest of the first, and all others."""
     inner: Object = {}
     patch = first.patch()
     if patch is not None:
@@ -208,12 +208,12 @@ def candidates_patch(first: Section, others: list[Any]) -> Object | None:
 
 
 def _cite(reader: MessageReader, citing: Object) -> None:
-    """Hang the citations of a candidate on its texts; the residue keeps their exact spelling."""
+    """Attach the citations of a candidate to its texts; the residue keeps their exact spelling."""
     spoken = [
         index for index, canister in enumerate(reader.canisters) if canister.held is not absent
     ]
     parts = [reader.canisters[index] for index in spoken]
-    # The arguments of a call are a string too, and nothing that could be cited; nor could an empty text.
+    # A call's arguments are also a string, but cannot be cited; nor can an empty text.
     texts = [
         part.held or None if part.role is Role.Assistant and type(part.held) is str else None
         for part in parts
@@ -227,7 +227,7 @@ def _cite(reader: MessageReader, citing: Object) -> None:
 
 
 def read_usage(counts: Section) -> Any:
-    """Take token counts, or absent if there are none; thoughts count as output, prompts of tools as input."""
+    """Take the usage, or absent if there is none; thoughts count as output, prompts of tools as input."""
     paths = COUNTS.paths.values()
     usage = COUNTS.read({key: whole(counts.get(key)) for key in paths if key in counts.keys})
     if usage is not absent:
@@ -237,7 +237,7 @@ def read_usage(counts: Section) -> Any:
 
 
 def write_response(response: Response, report: Report) -> Object:
-    """The body of an answer."""
+    """The body of a response."""
     body = _write_settings(response)
     residue = own_residue(response, NAME)
     if residue is not None:
@@ -262,7 +262,7 @@ def write_response(response: Response, report: Report) -> Object:
 
 
 def _write_settings(response: Response) -> Object:
-    """An answer without what was said."""
+    """A response without its content."""
     candidate: Object = {}
     if isinstance(response.finish, FinishReason):
         candidate["finishReason"] = FINISHES.word(response.finish)
@@ -283,9 +283,9 @@ def _write_settings(response: Response) -> Object:
 def read_citations(
     candidate: Object, texts: Sequence[str | None]
 ) -> Iterator[tuple[int, Citation]]:
-    """The citations of a candidate, each with the position of the text it is about.
+    """The citations of a candidate, each with the position of the text that it cites.
 
-    ``texts`` are the texts of its parts, None for what is no text.
+    ``texts`` are the texts of its parts; None for a part that is not text.
     """
     grounding = get(candidate, "groundingMetadata")
     chunks = get(grounding, "groundingChunks")
@@ -310,7 +310,7 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _position(index: Any, texts: Sequence[str | None]) -> int | None:
-    """The part that a segment names, if it is text, or else the first text."""
+    """The part that a segment names if it is text, else the first text."""
     if type(index) is int and 0 <= index < len(texts) and texts[index] is not None:
         return index
     return next((place for place, text in enumerate(texts) if text is not None), None)
@@ -337,17 +337,17 @@ def _citation(item: Any, segment: Any, source: Any, text: str) -> Citation:
 
 
 class Grounding:
-    """Collects citations of other dialects as grounding: sources once each, and what they support."""
+    """Collects citations of other dialects as grounding: each source once, and the spans that it supports."""
 
     def __init__(self) -> None:
-        # What was asked, and what was found.
+        # The queries, and the sources found.
         self._queries: list[str] = []
         self._found: dict[str, str | None] = {}
         self._sources: dict[tuple[str | None, str | None], int] = {}
         self._supports: list[Object] = []
 
     def note(self, part: Object) -> None:
-        """Take what a part tells of a search."""
+        """Record the search that a part reports."""
         call, found = part.get("toolCall"), part.get("toolResponse")
         if get(call, "toolType") == WEB_SEARCH:
             self._queries += _listed(get(get(call, "args"), "queries"))
@@ -357,7 +357,7 @@ class Grounding:
                     self._found.setdefault(source["url"], source.get("title"))
 
     def add(self, part: int, text: str, citation: Citation) -> bool:
-        """Take a citation of the text of a part; False for what no grounding can say."""
+        """Add a citation of a part's text; False if grounding cannot express it."""
         if citation.dialect == NAME or (citation.url is None and citation.title is None):
             return citation.dialect == NAME
         index = self._sources.setdefault((citation.url, citation.title), len(self._sources))
@@ -384,7 +384,7 @@ class Grounding:
 
 
 def _chunk(url: str | None, title: str | None) -> Object:
-    """What grounds an answer: a page, or a file without an address."""
+    """A grounding source: a page, or a file without an address."""
     if url is None:
         return {"retrievedContext": {"title": title}}
     return {"web": {"uri": url} if title is None else {"uri": url, "title": title}}

@@ -1,6 +1,6 @@
-"""Everything in a generateContent request that is not a message, both ways, but for the tools.
+"""Everything in a generateContent request except messages and tools, both ways.
 
-The model and the choice to stream stand in the URL, so no body has them. Every key has two spellings.
+The model and the choice to stream are in the URL, so no body has them. Every key has two spellings.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ _LEVELS = {
     "xhigh": "XHIGH",
 }
 _JSON, _TEXT, _ENUM = "application/json", "text/plain", "text/x.enum"
-# The fields of an answer that are in the model.
+# The response fields that the model holds.
 MODELLED_ANSWER = frozenset(
     spellings(
         (
@@ -92,7 +92,7 @@ MODELLED_ANSWER = frozenset(
 
 
 def _spelling(value: Any, written: Any) -> Object | Spelled | None:
-    """The patch of a value of which ``written`` will be said."""
+    """The patch of a value for which writing gives ``written``."""
     if type(value) is str and type(written) is int and value == str(written):
         return {"q": True}
     return None if type(value) is type(written) and value == written else Spelled(written)
@@ -112,7 +112,7 @@ def _read_choice(mode: Any, reading: Reading) -> Said:
     if _NAMES in written:
         reading.take(_NAMES, key)
         if snake(_NAMES) in reading.left:
-            # It is there in both spellings, of which the usual one counts.
+            # The key occurs in both spellings; the usual one counts.
             reading.notes[snake(_NAMES)] = None
     return choice, _spelling(mode, written["mode"])
 
@@ -121,7 +121,7 @@ def _read_choice(mode: Any, reading: Reading) -> Said:
 
 
 def _read_output(_value: Any, reading: Reading) -> Said:
-    """The format, which up to three fields give; each is taken here."""
+    """The output format, which up to three fields give; each is taken here."""
     left = reading.left
     mime, native, standard = (spelled(left, key) for key in (_MIME, _SCHEMA, _JSON_SCHEMA))
     kind = left.get(mime)
@@ -146,7 +146,7 @@ def _read_output(_value: Any, reading: Reading) -> Said:
 
 
 def _take_native_schema(key: str, reading: Reading) -> Any:
-    """A schema of Gemini's own kind, as a standard one."""
+    """Convert a schema of Gemini's own kind to a standard one."""
     standard = StandardSchema(whole_value(reading.left[key]))
     reading.form += [_SCHEMA, "capitals" if standard.is_capital else ""]
     written = to_capitals(standard.value) if standard.is_capital else standard.value
@@ -188,7 +188,7 @@ def _read_budget(value: Any, reading: Reading) -> Said:
 
 
 def _read_level(value: Any, reading: Reading) -> Said:
-    """A level, which says nothing beside a budget."""
+    """A thinking level; beside a budget it has no meaning."""
     beside = reading.left.get(spelled(reading.left, "thinkingBudget"))
     if "enabled" in reading.found or whole(beside) is not absent:
         return NOT_READ
@@ -233,7 +233,7 @@ def _write_thinking(thinking: Thinking, to: Writing) -> Any:
 
 
 def _write_off(model: str | None, config: Object, to: Writing) -> None:
-    """Thinking switched off, or as short as a model can make it."""
+    """Thinking switched off, or as short as the model allows."""
     level, known = least_level(model), budgets(model)
     if level is not None:
         config["thinkingLevel"] = level
@@ -246,7 +246,7 @@ def _write_off(model: str | None, config: Object, to: Writing) -> None:
 
 
 def _within(budget: int, model: str | None) -> int:
-    """A budget that a model takes; what is negative leaves it to the model."""
+    """A budget that the model accepts; a negative one lets the model decide."""
     known = budgets(model)
     return budget if known is None or budget < 0 else min(max(budget, known.least), known.most)
 
@@ -297,7 +297,7 @@ TABLE = SettingTable(
         ),
         Setting("effort", f"{_THINKING}.thinkingLevel", Form(read=_read_level)),
         Setting("summary", f"{_THINKING}.includeThoughts", Form(read=_read_shown)),
-        # Usage comes with every answer.
+        # Every response reports usage.
         Setting("include_usage", "", UNSAID),
     ),
     {"finish": "candidates[0].finishReason"},
@@ -307,13 +307,13 @@ TABLE = SettingTable(
 
 
 def read_settings(body: Object, places: Places, shapes: list[str]) -> tuple[Any, ...]:
-    """The fields of a request behind its conversation; ``shapes`` are the words for how that is spelled."""
+    """The request fields after its conversation; ``shapes`` are the words for their spelling."""
     tools = take_tools(body, places, shapes) if "tools" in body else ()
     return TABLE.read(body, places, tools, shapes)
 
 
 def write_settings(request: Request, report: Report, shapes: frozenset[str]) -> Object:
-    """Every field of the body but the messages, in the usual form."""
+    """Every body field except the messages, in the usual form."""
     body = TABLE.write(request, report)
     if "tool" in shapes and len(body.get("tools", ())) == 1:
         (body["tools"],) = body["tools"]

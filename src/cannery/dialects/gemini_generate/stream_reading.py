@@ -1,11 +1,11 @@
-"""Gemini streams read.
+"""Reads Gemini streams.
 
-Every chunk is a whole answer in miniature. Neighbouring text parts with nothing beside them join; whatever carries a
-signature or an unknown field stays a part of its own; calls come whole. What grounds a text comes with the finish,
-so that a text ends there or where other words begin, and whatever else follows it waits for that. There is no last
-frame: the finish is held back until the bytes end, because usage and metadata may follow it. What the chunks say around
-the parts is merged, the last word of each key counting, and read at the end as that of a whole answer is. Without
-``alt=sse`` the chunks are the items of one JSON list, which is read as well.
+Every chunk is a complete small response. Adjacent text parts with no other fields join; a part with a signature or an
+unknown field stays separate; calls arrive whole. Grounding comes with the finish reason, so a text ends there or when
+another text begins, and other parts after the text wait for that. There is no last frame: the finish event is held back
+until the bytes end, because usage and metadata may follow it. The fields around the parts are merged, the last value of
+each key counting, and read at the end like those of a whole response. Without ``alt=sse`` the chunks are the items of
+one JSON list, which is read as well.
 """
 
 from __future__ import annotations
@@ -63,13 +63,13 @@ from cannery.wire.sse import Frame, FrameReader
 from cannery.wire.stream_reading import EventReader, OpenPart
 
 _BARE = frozenset({"text", "thought"})
-# What events say themselves; anything else passes to clients of this dialect as it came.
+# The fields that events carry; any other field passes unchanged to clients of this dialect.
 _SAID = frozenset(both(("usageMetadata", "modelVersion", "responseId")))
 _ENDING = frozenset(both(("finishReason", "index")))
 _CONTENT = ("candidates", 0, "content")
-# The end of an answer that has no candidate, since the prompt was refused; no server has this word.
+# The finish reason of a response without a candidate, because the prompt was refused; no server has this word.
 BLOCKED = "blocked"
-# A step of a path by RFC 9535, as far as it names one place.
+# A step of an RFC 9535 path, for paths that name one place.
 _STEP = r"""\.([^.\[\]'"\s]+)|\[(\d{1,9})\]|\['((?:[^'\\]|\\.)*)'\]|\["((?:[^"\\]|\\.)*)"\]"""
 _PATH = ("candidates", 0, "content", "parts", "functionCall")
 _VALUES = ("stringValue", "numberValue", "boolValue", "nullValue")
@@ -77,7 +77,7 @@ _MARKS = re.compile(rb'["\\{}\[\]]')
 
 
 class ListReader:
-    """Takes the bytes of a JSON list, or of one object, and gives the objects that they complete as frames."""
+    """Consumes the bytes of a JSON list, or of one object, and gives the completed objects as frames."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -87,7 +87,7 @@ class ListReader:
         self._in_text = False
 
     def feed(self, chunk: bytes) -> Iterator[Frame]:
-        """The objects that these bytes complete."""
+        """The objects completed by these bytes."""
         self._buffer += chunk
         while (found := _MARKS.search(self._buffer, self._position)) is not None:
             mark, place = found.group(), found.start()
@@ -108,7 +108,7 @@ class ListReader:
             self._position = 0
 
     def close(self) -> Iterator[Frame]:
-        """Nothing: an object that was cut off completes nothing."""
+        """Nothing: a truncated object completes nothing."""
         return iter(())
 
     def _bracket(self, mark: bytes, place: int) -> Iterator[Frame]:
@@ -124,15 +124,15 @@ class ListReader:
 
 
 class ChunkReader:
-    """Reads chunks that are server-sent events or the items of a JSON list, as their first byte tells."""
+    """Reads chunks that are server-sent events or items of a JSON list; the first byte decides."""
 
     def __init__(self) -> None:
         self._reader: Reader = FrameReader()
-        # Blank bytes before the first that tells.
+        # Blank bytes before the deciding one.
         self._head: list[bytes] | None = []
 
     def feed(self, chunk: bytes) -> Iterator[Frame]:
-        """The chunks that these bytes complete."""
+        """The chunks completed by these bytes."""
         if self._head is not None:
             begun = chunk.lstrip(b"\xef\xbb\xbf \t\r\n")
             self._head.append(chunk)
@@ -145,12 +145,12 @@ class ChunkReader:
         return self._reader.feed(chunk)
 
     def close(self) -> Iterator[Frame]:
-        """The chunk that the end of the stream completes."""
+        """The chunk completed by the end of the stream."""
         return self._reader.close()
 
 
 class GeminiStreamReader(EventReader[OpenPart]):
-    """Takes the bytes of a stream and gives events."""
+    """Consumes the bytes of a stream and gives events."""
 
     dialect = NAME
     framing = msgspec.structs.replace(SSE, reader=ChunkReader)
@@ -160,12 +160,12 @@ class GeminiStreamReader(EventReader[OpenPart]):
         super().__init__()
         self._reader = MessageReader([])
         self._identifier: str | None = None
-        # The texts that ended: grounding may be about one of them.
+        # The texts that ended; grounding may still cite one of them.
         self._texts: dict[int, str] = {}
-        # Parts that came behind the text under way.
+        # Parts that came after the open text.
         self._behind: list[Object] = []
         self._partial: PartialCall | None = None
-        # What the chunks say around the candidates, around what the first one says, and all of the others.
+        # The merged fields around the candidates, those of the first candidate, and the other candidates.
         self._around: Object = {}
         self._candidate: Object | None = None
         self._others: dict[int, Object] = {}
@@ -173,7 +173,7 @@ class GeminiStreamReader(EventReader[OpenPart]):
         self._word: str | None = None
 
     def read(self, data: str) -> Object:
-        """The JSON object of a chunk, inner values as the reader of parts takes them."""
+        """The JSON object of a chunk, with inner values in the form that the part reader takes."""
         try:
             return decode_response(data)
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
@@ -220,7 +220,7 @@ class GeminiStreamReader(EventReader[OpenPart]):
             self._out.append(Unknown(NAME, "chunk", write_json(rest)))
 
     def start(self, kind: str, value: Object) -> None:  # noqa: ARG002 - chunks have no kinds
-        """Take what the first chunk says of the answer."""
+        """Read the response facts in the first chunk."""
         identifier, model = get(value, "responseId"), get(value, "modelVersion")
         self._model = model
         self._reader = MessageReader([], model, call_stem(identifier))
@@ -229,7 +229,7 @@ class GeminiStreamReader(EventReader[OpenPart]):
         self._out.append(Start(text(identifier), text(model), created, NAME))
 
     def _first(self, candidate: Object) -> list[Object]:
-        """Read more of the first candidate; gives what only this dialect says of it."""
+        """Read more of the first candidate; returns the fields that only this dialect has."""
         content = candidate.pop("content", None)
         unsaid: Object = {}
         if content is not None:
@@ -257,7 +257,7 @@ class GeminiStreamReader(EventReader[OpenPart]):
         return [{**unsaid, "index": 0}] if unsaid else []
 
     def _cite(self, candidate: Object, spoken: OpenPart) -> None:
-        """Cite the text under way; what comes after a text has ended is known only to this dialect."""
+        """Cite the open text; a citation after the end of its text is known only to this dialect."""
         citing = {key: whole_value(held) for key in CITING if (held := get(candidate, key))}
         if not citing:
             return
@@ -267,7 +267,7 @@ class GeminiStreamReader(EventReader[OpenPart]):
                 self._out.append(Delta(position, "", "citation", citation=citation))
 
     def _merge(self, candidate: Object, index: Any) -> None:
-        """Keep one of the other candidates, with what came of it before."""
+        """Merge one of the other candidates with its earlier chunks."""
         if type(index) is not int:
             return
         more: Object = whole_value(candidate)
@@ -315,7 +315,7 @@ class GeminiStreamReader(EventReader[OpenPart]):
             self._take(whole)
 
     def _take(self, part: Object) -> None:
-        """A part that is not only words; it waits while the text before it may yet be cited."""
+        """Read a part with more than text; it waits while the text before it may still be cited."""
         if self._spoken("text") is not None:
             self._behind.append(part)
         else:
@@ -323,7 +323,7 @@ class GeminiStreamReader(EventReader[OpenPart]):
             self._read(part)
 
     def _catch_up(self) -> None:
-        """End what is open, and take what came behind it."""
+        """End the open parts, and read the parts that waited for them."""
         behind, self._behind = self._behind, []
         self._end_spoken()
         for part in behind:
@@ -354,7 +354,7 @@ class GeminiStreamReader(EventReader[OpenPart]):
     # --- the end -------------------------------------------------------------------------------
 
     def end(self) -> None:
-        """End what is under way, and the answer, if it said why."""
+        """End the open parts, and the response if it gave a finish reason."""
         self._end_partial()
         self._catch_up()
         if not isinstance(self._finish, FinishReason):
@@ -363,7 +363,7 @@ class GeminiStreamReader(EventReader[OpenPart]):
         section = Section(self._around, USUAL)
         for key, told in (("modelVersion", self._reader.model), ("responseId", self._identifier)):
             if section.get(key) != told:
-                # The start did not say it, so that it is known only here.
+                # The start did not have it, so it is known only here.
                 section.keys.pop(key, None)
         usage = read_around(section)
         counts = section.inner.get("usageMetadata")
@@ -376,7 +376,7 @@ class GeminiStreamReader(EventReader[OpenPart]):
         self._out.append(Finish(self._finish, residue=residue, around=self._kept(None, patch)))
 
     def _nest_candidates(self, section: Section) -> None:
-        """Let the candidates be part of what stands around the answer, as in a whole one."""
+        """Put the candidates among the fields around the response, as in a whole one."""
         if self._candidate is None:
             section.dropped.append("candidates")
             return
@@ -393,7 +393,7 @@ def _listed(parts: Any) -> list[Any]:
 
 
 def _joined(parts: list[Any]) -> list[Any]:
-    """Parts of which neighbouring texts with nothing beside them are one."""
+    """Parts with adjacent plain texts joined."""
     found: list[Any] = []
     for part in parts:
         last: Any = found[-1] if found else None
@@ -412,7 +412,7 @@ def _is_bare(part: Any) -> bool:
 
 
 class _Words(list[str]):
-    """The pieces of a string that came so far."""
+    """The pieces of a string so far."""
 
 
 def is_fragment(call: Object) -> bool:
@@ -421,7 +421,7 @@ def is_fragment(call: Object) -> bool:
 
 
 class PartialCall:
-    """A call under way."""
+    """An incomplete call."""
 
     def __init__(self) -> None:
         self._part: Object = {}
@@ -431,11 +431,11 @@ class PartialCall:
         self._leaves: dict[str, Any] = {}
 
     def is_another(self, call: Object) -> bool:
-        """Whether a piece belongs to another call than this."""
+        """Whether a piece belongs to another call."""
         return any(get(call, key) not in (None, held) for key, held in self._call.items())
 
     def add(self, part: Object, call: Object) -> bool:
-        """Take a piece; whether more is to come."""
+        """Add a piece; whether more is to come."""
         key = spelled(part, "functionCall")
         self._part |= {name: item for name, item in part.items() if name != key}
         self._call |= {name: found for name in ("id", "name") if (found := get(call, name))}
@@ -463,7 +463,7 @@ class PartialCall:
             self._leaves[path] = _Words([words])
 
     def whole(self) -> Object:
-        """The part that all pieces amount to."""
+        """The part that all pieces form."""
         for path, leaf in self._leaves.items():
             value = "".join(leaf) if type(leaf) is _Words else leaf
             if not _put(self._arguments, _steps(path), value):
@@ -472,7 +472,7 @@ class PartialCall:
 
 
 def _steps(path: str) -> list[str | int]:
-    """The keys and positions that lead to a place; none if the path names no single place."""
+    """The keys and positions that lead to a place; none if the path does not name a single place."""
     if re.fullmatch(rf"\$(?:{_STEP})+", path) is None:
         return []
     steps: list[str | int] = []
@@ -483,7 +483,7 @@ def _steps(path: str) -> list[str | int]:
 
 
 def _put(place: Any, steps: list[str | int], value: Any) -> bool:
-    """Put a value where the steps lead, with what is missing on the way; whether that was possible."""
+    """Put a value at the end of the steps, creating missing objects; whether that was possible."""
     for count, step in enumerate(steps, 1):
         inner = None
         if type(step) is int and type(place) is list and step <= len(place):

@@ -1,4 +1,4 @@
-"""Gemini streams written: every chunk is a whole answer in miniature, with words as they come and all else whole."""
+"""Writes Gemini streams: every chunk is a complete small response; text as it arrives, all other parts whole."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _BARE = frozenset({"text", "thought"})
 
 
 class _Part(WrittenPart):
-    """A part on its way out; what has to be written as one part waits for its end."""
+    """A part being written; a part that must be written whole waits for its end."""
 
     def __init__(self, start: PartStart) -> None:
         super().__init__(start)
@@ -51,7 +51,7 @@ class _Part(WrittenPart):
 
 
 class GeminiStreamWriter(EventWriter[_Part]):
-    """Takes events and gives the bytes of chunks, parts strictly one after the other."""
+    """Consumes events and gives the bytes of chunks, parts strictly one after the other."""
 
     dialect = NAME
     part = _Part
@@ -61,15 +61,15 @@ class GeminiStreamWriter(EventWriter[_Part]):
         self._tail: Object = {} if options.model is None else {"modelVersion": options.model}
         self._writer = MessageWriter(Report(), is_same=False)
         self._grounding = Grounding()
-        # Neighbouring words of one kind are one part to a reader: the last part as it sees it, and what it says.
+        # A reader joins adjacent text of one kind: the last part as a reader sees it, and its text.
         self._position = -1
         self._run: str | None = None
         self._said: list[str] = []
-        # Whether what only this dialect says was passed as it came.
+        # Whether fields that only this dialect has were passed unchanged.
         self._has_passed = False
 
     def start(self, event: Start) -> bytes:
-        """Keep what every chunk says of the answer."""
+        """Record the response facts that every chunk repeats."""
         if event.model is not absent and self._options.model is None:
             self._tail["modelVersion"] = event.model
         if event.identifier is not absent:
@@ -78,7 +78,7 @@ class GeminiStreamWriter(EventWriter[_Part]):
         return b""
 
     def more(self, part: _Part, event: Delta) -> bytes:
-        """More of a part; one that has to be whole waits."""
+        """Write more of a part; a part that must be whole waits."""
         if part.held is not None:
             part.held.add(event)
         elif part.kind == "reasoning":
@@ -94,12 +94,12 @@ class GeminiStreamWriter(EventWriter[_Part]):
         return b""
 
     def end(self, part: _Part, event: PartEnd) -> bytes:  # noqa: ARG002 - it says nothing more
-        """Write what had to be whole; ground a text."""
+        """Write a part that had to be whole; ground a text."""
         if part.held is None:
             self._cite(part)
             return b""
         parts: list[Object] = []
-        # A canister that is not the model's is said only if it is this dialect's.
+        # A canister that is not the model's is written only for this dialect.
         if part.kind != "canister" or own_residue(part.start.content, NAME) is not None:
             canister = part.held.canister(now(), joined=True)
             self._writer.add_parts(Piece(canister, None), parts)
@@ -128,14 +128,14 @@ class GeminiStreamWriter(EventWriter[_Part]):
         return data_frame(chunk)
 
     def _counts(self) -> Object:
-        """The tokens that were counted, as this server counts them."""
+        """The usage so far, in this server's form."""
         if self._usage is None:
             return {}
         counts = self._recall(COUNTS.write(self._usage.usage), self._usage)
         return {"usageMetadata": counts}
 
     def _note(self, part: Object) -> None:
-        """Take note of a part that is written."""
+        """Record a written part."""
         kind = "thought" if part.get("thought") else "text"
         run = kind if part.keys() <= _BARE and type(part.get("text")) is str else None
         if run is None or run != self._run:
@@ -148,7 +148,7 @@ class GeminiStreamWriter(EventWriter[_Part]):
             self._said.append(part["text"])
 
     def _cite(self, part: _Part) -> None:
-        """Ground a text that is complete; its places count from where its neighbours began."""
+        """Ground a complete text; its offsets count from the first of the joined texts."""
         if not part.citations or not part.length:
             return
         said = "".join(self._said)
@@ -178,25 +178,25 @@ class GeminiStreamWriter(EventWriter[_Part]):
         return self._last_chunk(event)
 
     def fail(self, event: Failure, own: Object | None) -> bytes:
-        """End the answer with an error."""
+        """End the response with an error."""
         if own is not None:
             return data_frame(own)
         status = event.status or status_of(event.kind)
         return data_frame(error_body(WireError(status, event.message, event.kind)))
 
     def unknown(self, event: Unknown, value: Object) -> bytes:  # noqa: ARG002 - all of it is said
-        """Say again what only this dialect says."""
+        """Write an event that only this dialect understands."""
         self._has_passed = True
         return data_frame({**value, **self._tail})
 
 
 def _restored(chunk: Object, event: Finish, word: str) -> Object:
-    """A last chunk with what stood around the answer, as far as it agrees with how the answer ends."""
+    """A last chunk with the original fields around the response, if they agree with how the response ends."""
     if not chunk.get("candidates") and is_blocked(chunk):
         return chunk
     first, *others = chunk.get("candidates") or [{}]
     if first.get("index", 0) != 0:
-        # All chunks before were about candidate 0.
+        # All earlier chunks belong to candidate 0.
         first = {**first, "index": 0}
     key = spelled(first, "finishReason")
     if (
@@ -204,6 +204,6 @@ def _restored(chunk: Object, event: Finish, word: str) -> Object:
         is not event.reason
     ):
         first = {**first, key: word}
-    # A candidate that has not ended, or no number of its own, would be taken for the first.
+    # A client would read a candidate without an end, or without its own number, as the first one.
     ended = [one for one in others if get(one, "finishReason") and one.get("index")]
     return {**chunk, "candidates": [first, *ended]}

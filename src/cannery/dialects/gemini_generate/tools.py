@@ -1,7 +1,7 @@
-"""Tools of a generateContent request and the choice among them, both ways.
+"""Tools of a generateContent request and the tool choice, both ways.
 
 A schema is JSON Schema or Gemini's own kind (OpenAPI, type names in capitals, ``nullable``). Of the latter only
-keywords are translated, never the names of properties; the residue keeps one that the way back would not give.
+keywords are translated, never property names; the residue keeps a schema that the way back would not reproduce.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ _NESTED = frozenset({"items", "additionalProperties", "additional_properties"})
 
 
 def take_tools(body: Object, places: Places, shapes: list[str]) -> tuple[Tool, ...]:
-    """The tools: one for each declared function, and one for each thing that Google runs.
+    """Take the tools: one for each declared function, and one for each tool that Google runs.
 
-    Google's server takes one object where a list is usual.
+    Google's server accepts one object where a list is usual.
     """
     value = body["tools"]
     if value is None or value == []:
@@ -77,7 +77,7 @@ def take_tools(body: Object, places: Places, shapes: list[str]) -> tuple[Tool, .
 
 
 def _read_group(group: Any, path: Path, tools: list[Tool], paths: list[Path]) -> None:
-    """Read one item of the tools; one without named functions is a hosted tool as it is."""
+    """Read one item of the tools; an item without named functions is a hosted tool, kept unchanged."""
     key = spelled(group, "functionDeclarations") if type(group) is dict else ""
     declared = group.get(key) if key else None
     is_single = type(declared) is dict
@@ -88,7 +88,7 @@ def _read_group(group: Any, path: Path, tools: list[Tool], paths: list[Path]) ->
         paths.append(path)
         return
     joined = ""
-    # A function without any mark would be written into the group before it.
+    # A function without a mark would be written into the group before it.
     place = "apart" if tools else ""
     for index, item in enumerate(declared or ()):
         shapes = [joined or place, key if key != "functionDeclarations" else ""]
@@ -149,7 +149,7 @@ def _read_declaration(item: Object, shapes: list[str]) -> Tool:
 
 
 def read_choice(mode: Any, allowed: Any) -> Any:
-    """The choice of tools, or absent if it makes none that is known."""
+    """The tool choice, or absent if it is unknown."""
     if type(mode) is not str:
         return absent
     names: tuple[str, ...] = ()
@@ -201,7 +201,7 @@ def write_tools(request: Request, body: Object, report: Report) -> None:
 
 
 def _restored(declaration: Object, tool: Tool, part: str | None, shapes: frozenset[str]) -> Object:
-    """A declaration as it was read; a schema that was kept to the letter goes when the tool got another."""
+    """A declaration as it was read; an exactly kept schema is dropped if the tool now has another."""
     if part is None:
         return declaration
     patch = decode_json(part)
@@ -222,7 +222,7 @@ def _add_hosted(groups: list[Any], entry: Any, *, is_joined: bool) -> None:
 def _add_declaration(
     groups: list[Any], declaration: Object, shapes: frozenset[str], *, is_new: bool
 ) -> None:
-    """Put a function beside the others: into its own group, or into the last that has functions."""
+    """Put a function into its own group, or into the last one with functions."""
     key = "function_declarations" if "function_declarations" in shapes else "functionDeclarations"
     if not is_new:
         for group in reversed(groups):
@@ -246,7 +246,7 @@ def _write_declaration(tool: Tool, shapes: frozenset[str], *, is_same: bool) -> 
 
 
 def written_choice(choice: ToolChoice) -> Object:
-    """The usual form of a choice."""
+    """The usual form of a tool choice."""
     config: Object = {"mode": _MODES.get(choice.mode, "ANY")}
     if choice.mode == "allowed" and not choice.must_call:
         config["mode"] = "VALIDATED"
@@ -268,7 +268,7 @@ def declared_names(body: Object) -> Iterator[str]:
 class StandardSchema:
     """A Gemini schema as JSON Schema: ``value``.
 
-    ``is_capital`` tells that it names its types in capitals, ``is_exact`` that writing it so gives it back.
+    ``is_capital`` is true if it has type names in capitals, ``is_exact`` if writing it in that style restores it.
     """
 
     __slots__ = ("is_capital", "is_exact", "value")
@@ -319,7 +319,7 @@ class StandardSchema:
 
 
 def to_capitals(schema: Any) -> Any:
-    """A JSON Schema in the way that Gemini's own schemas are usually spelled."""
+    """A JSON Schema in the usual spelling of Gemini's own schemas."""
     if type(schema) is not dict:
         return schema
     found: Object = {}
@@ -339,14 +339,14 @@ def to_capitals(schema: Any) -> Any:
 
 
 def _raised(kind: Any) -> str | None:
-    """The capitals of a type, or of one that may be null; None for anything else."""
+    """The capitals of a type, or of a nullable one; None for any other value."""
     if type(kind) is list and len(kind) == 2 and kind[1] == "null" and type(kind[0]) is str:
         return kind[0].upper()
     return kind.upper() if type(kind) is str and kind.upper() in _TYPES else None
 
 
 def _is_quoted(value: Any) -> bool:
-    """Whether this is a whole number of 64 bits in quotes, as the JSON of protobuf writes it."""
+    """Whether a value is a quoted 64-bit integer, as the JSON of protobuf writes it."""
     return (
         type(value) is str
         and value.isdecimal()

@@ -1,7 +1,7 @@
-"""Writing generateContent bodies.
+"""Writes generateContent bodies.
 
-Every function gives the usual form of a value and then lets this dialect's own residue restore what was really said. A
-part that cannot be said gives nothing and a loss.
+Every function gives the usual form of a value and then applies this dialect's own residue, which restores the original.
+A part that cannot be written gives nothing and a loss.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ from cannery.wire.turns import SIDES, omission
 
 # Shapes of a content without parts.
 _EMPTY = frozenset({"absent", "null", "empty"})
-# Whose bare text is a content of its own.
+# Canisters whose bare text is a content of its own.
 _SPEAKERS = frozenset({UserCanisterClass, AssistantCanisterClass})
 
 
 class MessageWriter(GoogleWriter):
-    """Writes contents; ``is_same`` when they were read from this same dialect, ``signs`` where calls must be signed.
+    """Writes contents; ``is_same`` if they come from this dialect, ``signs`` if calls must be signed.
 
-    In an answer ``cite`` takes a citation of the text of a part, if it can; a request has no place for any.
+    In a response ``cite`` takes a citation of a part's text, if it can; a request has no place for one.
     """
 
     dialect = NAME
@@ -86,7 +86,7 @@ class MessageWriter(GoogleWriter):
         self._has_stand_ins = False
 
     def messages(self, pieces: list[Piece]) -> Object:
-        """The contents of all pieces, and the system instruction where there is one."""
+        """The contents of all pieces, and the system instruction if there is one."""
         system: list[Piece] = []
         contents: list[Object | None] = []
         turn: list[Piece] = []
@@ -113,12 +113,12 @@ class MessageWriter(GoogleWriter):
         body: Object = {}
         if system:
             self._system(system, body)
-        # An empty object is a content that came without anything.
+        # An empty object is a content that came without fields.
         body["contents"] = self._closed(contents)
         return body
 
     def _closed(self, contents: list[Object | None]) -> list[Object]:
-        """The contents without turns of which nothing could be said; what stood around one becomes one turn."""
+        """The contents without turns that turned out empty; the turns around one are merged."""
         kept: list[Object] = []
         is_gap = False
         for content in contents:
@@ -133,13 +133,13 @@ class MessageWriter(GoogleWriter):
         return kept
 
     def _is_displaced(self, canister: AnyCanister, *, has_lead: bool) -> bool:
-        """Whether a supervisor was the system instruction here, and something was put before it."""
+        """Whether a supervisor was in the system instruction, and something was inserted before it."""
         residue = own_residue(canister, NAME) if self.is_same else None
         form = None if residue is None else residue.form
         return form == PREAMBLE or (form is not None and not has_lead)
 
     def _follows(self, canister: AnyCanister, last: AnyCanister) -> bool:
-        """Whether a canister goes into the same content as the last; results that answer one turn always do."""
+        """Whether a canister belongs to the same content as the last; results that answer one turn always do."""
         kind = type(canister)
         if canister.joined or kind is InvocationCanisterClass:
             return True
@@ -175,7 +175,7 @@ class MessageWriter(GoogleWriter):
     # --- contents ------------------------------------------------------------------------------
 
     def turn(self, turn: list[Piece], role: str) -> Object | None:
-        """One content; None for a turn in which nothing was said."""
+        """One content; None if the turn is empty."""
         first = turn[0].canister
         head = first.residue
         is_alone = head is None and len(turn) == 1 and type(first) in _SPEAKERS
@@ -205,12 +205,12 @@ class MessageWriter(GoogleWriter):
         return content
 
     def _unsaid(self, turn: list[Piece]) -> list[Object]:
-        """A text in the place of what could not be said; what an answer does not say is not put into its mouth."""
+        """The placeholder text for a lost turn; a response gets none, so that no text is attributed to the model."""
         text = "" if self._cite is not None else omission(turn)
         return [{"text": text}] if text else []
 
     def _sign(self, turn: list[Piece], parts: list[Object]) -> None:
-        """Sign the first call of a turn if it has no signature; only the first stand-in is reported."""
+        """Sign the first call of a turn if it has no signature; only the first placeholder is reported."""
         call = next((part for part in parts if spelled(part, "functionCall") in part), None)
         if call is None or get(call, SIGNATURE):
             return
@@ -246,7 +246,7 @@ class MessageWriter(GoogleWriter):
                 parts.append(part)
 
     def _is_left_blank(self, part: Object, ours: Object, place: int | None) -> bool:
-        """Whether blank text has lost the signature that it was kept for."""
+        """Whether blank text lost the signature for which it was kept."""
         if self.is_same or part != ours or part.keys() != {"text"} or part["text"].strip():
             return False
         if "empty_text" in self.report.off:
@@ -265,7 +265,7 @@ class MessageWriter(GoogleWriter):
         return {"text": text}
 
     def _text(self, content: TextualContentClass, place: Place) -> list[Any]:
-        """The part of a text; its citations are carried, or named as lost."""
+        """The part of a text; its citations are written, or reported as lost."""
         cite, text = self._cite, content.text
         kept = [
             each
@@ -285,7 +285,7 @@ class MessageWriter(GoogleWriter):
         return [part if content.signature is None else {**part, SIGNATURE: content.signature}]
 
     def medium(self, _: BinaryContentStruct, key: str, value: str, mime_type: str) -> Object:
-        """The part of a medium."""
+        """The part of an image, audio, video or file."""
         if key == "data":
             return {"inlineData": {"mimeType": mime_type, "data": value}}
         typed = {"mimeType": mime_type} if mime_type else {}
@@ -303,7 +303,7 @@ class MessageWriter(GoogleWriter):
     # --- tools ---------------------------------------------------------------------------------
 
     def _call(self, piece: Piece, residue: Residue | None) -> Object:
-        """A call, with the id that it got here only if the wire has seen it."""
+        """A call, with a generated id only if the client has seen it."""
         canister: Any = piece.canister
         identifier = canister.identifier
         inner: Object = {"id": identifier, "name": self._name(canister.name)}
@@ -319,13 +319,13 @@ class MessageWriter(GoogleWriter):
         return part
 
     def _name(self, name: str | None) -> str:
-        """The name of a function; one that is empty stays so where names are not to be repaired."""
+        """The name of a function; an empty one stays empty if names are not to be repaired."""
         if name == "" and not self.is_same and "function_names" in self.report.off:
             return name
         return name or NAMELESS
 
     def _result(self, piece: Piece, residue: Residue | None) -> Object:
-        """What a tool answered, under the name of the call."""
+        """The output of a tool, under the name of the call."""
         canister: Any = piece.canister
         shapes, name = read_form(residue)
         identifier = canister.invocation_id
@@ -389,7 +389,7 @@ class MessageWriter(GoogleWriter):
             return {ERROR: raw(data.json)}
         told = canister.stated_error
         if isinstance(told, str) and words and told != words:
-            # A failure that is described beside what the tool gave is told whole.
+            # A failure described beside the tool's output is written in full.
             return {ERROR: told, OUTPUT: words}
         words = words or ("" if self.is_same else str(canister.error))
         return {ERROR: words} if is_text else wrap_failure(words)

@@ -1,10 +1,10 @@
 """Gemini Interactions (``POST /v1beta/interactions``).
 
-Oddities: what is said is a timeline of steps, and the input may as well be a string, contents, or turns as in older
-clients; calls and results have ids; a thought is a step of its own with the signature that the model insists on;
-settings stand in ``generation_config``; instructions and tools are told anew with every request; spans of citations
-count bytes. ``agent`` and ``background`` ask for something that only the service runs. Written against the types of
-google-genai 3.3.0 (2026-11-18).
+Oddities: a conversation is a timeline of steps, and the input may also be a string, contents, or turns as in older
+clients; calls and results have ids; a thought is a step of its own with a signature that the model requires; settings
+are in ``generation_config``; instructions and tools are sent again with every request; citation spans count bytes.
+``agent`` and ``background`` request something that only the service runs. Written against the types of google-genai
+3.3.0 (2026-11-18).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from cannery.wire.contract import Dialect, Route
 from cannery.wire.service import Continuing, Replies, Service, Streams, TokenFields
 from cannery.wire.signs import Evidence, Sign, both, has
 
-# What only this dialect calls an item of its input.
+# Item types of its input that only this dialect has.
 _OWN = frozenset({*CONTENTS, "user_input", "model_output", "thought", "function_result"})
 
 
@@ -99,7 +99,7 @@ DIALECT = Dialect(
         ),
         streams=Streams(
             endings=(b"interaction.completed", b"event: error"),
-            # Google's SDK does not know comments (google-genai 3.3.0).
+            # Google's SDK does not support SSE comments (google-genai 3.3.0).
             ping=b"\n",
         ),
         continuing=Continuing(

@@ -1,7 +1,7 @@
-"""Hosted tools of Interactions: a tool names its type, and a call and what came of it are two steps.
+"""Hosted tools of Interactions: a tool names its type, and a call and its outcome are two steps.
 
-A search and the reading of pages are signed by this provider, so that none from elsewhere can be sent; code and calls
-of MCP servers can. What a search found is told as HTML only. Written against google-genai 3.3.0 (2026-11-18).
+Searches and page reads are signed by this provider, so none from elsewhere can be sent; code and calls of MCP servers
+can. Search results come as HTML only. Written against google-genai 3.3.0 (2026-11-18).
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ ROWS = (
     ToolRow(WebFetch, ("url_context",)),
     ToolRow(CodeExecution, ("code_execution",)),
     _COMPUTER,
-    # Images are a kind of answer here, which no other model gives.
+    # Here images are an output modality, which no other model has.
     ToolRow(ImageGeneration, (_MODALITIES,), models="image"),
     ToolRow(
         McpServer,
@@ -140,7 +140,7 @@ def _texts(held: Object, key: str) -> tuple[str, ...]:
 
 
 def _read_result(kind: str, step: Object) -> HostedResult | None:
-    """Take what came of a call; parts of a result that are no text stay, and so does why a page could not be read."""
+    """Take the outcome of a call; non-text parts of a result stay, and so does the reason for an unreadable page."""
     result = step.get("result")
     parts = [item for item in result if type(item) is dict] if type(result) is list else []
     if kind not in ("code_execution", "mcp_server_tool"):
@@ -199,7 +199,7 @@ def _status(use: HostedUse) -> str:
 
 
 def _written(use: HostedUse, kind: str, result: Any, **call: Any) -> Written:
-    """A call and what came of it, with an id of its own."""
+    """A call and its outcome, with an id of its own."""
     digest = hashlib.sha256(use.identifier.encode("utf-8", "replace")).hexdigest()[:8]
     asked: Object = {"type": f"{kind}_call", "id": digest, **call}
     told: Object = {"type": f"{kind}_result", "call_id": digest, "result": result}

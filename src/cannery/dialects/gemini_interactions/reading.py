@@ -1,14 +1,14 @@
-"""Reading Interactions requests, and the steps of requests and answers.
+"""Reads Interactions requests, and the steps of requests and responses.
 
-A step becomes one canister, but ``user_input`` and ``model_output`` become one for each content, joined. All steps of
-the model in a row are one turn, so they are joined too. The reader takes the keys that it understands out of each
-object; what is left is the residue. An input may also be a string, one content, a list of contents, or a list of turns
-(``role`` and ``content``), as clients sent it before there were steps. The words of a form are:
+A step becomes one canister, but ``user_input`` and ``model_output`` become one for each content, joined. Consecutive
+steps of the model are one turn, so they are joined too. The reader takes the keys that it understands out of each
+object; the rest is the residue. An input may also be a string, one content, a list of contents, or a list of turns
+(``role`` and ``content``), as clients sent it before steps existed. The words of a form are:
 
-``input`` (the whole input was this string), ``content`` (it was this one content), ``bare`` (a content that stands in
-the input itself), ``turn`` and ``within`` (opens a turn, or stands in one), ``opens`` (opens a ``model_output`` behind
-another), ``string``, ``single``, ``empty``, ``null``, ``absent`` (the shape of a step's contents), ``list`` (a result
-that was a list of one text), ``part`` (an unknown content, not a step), ``instructions``, and of a request ``mixed``.
+``input`` (the whole input was this string), ``content`` (it was this one content), ``bare`` (a content directly in the
+input), ``turn`` and ``within`` (opens a turn, or is inside one), ``opens`` (opens a ``model_output`` after another),
+``string``, ``single``, ``empty``, ``null``, ``absent`` (the shape of a step's contents), ``list`` (a result that was a
+list of one text), ``part`` (an unknown content, not a step), ``instructions``, and of a request ``mixed``.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ split_steps = msgspec.json.Decoder(_Steps).decode
 _MEDIA = {"image": new_image, "audio": new_audio, "video": new_video, "document": new_file}
 CONTENTS = frozenset({"text", *_MEDIA})
 _CLIENT_STEPS = frozenset({"user_input", "function_result"})
-# The steps of tools that Google runs are kept to the letter, and so is any step that is not known.
+# The steps of tools that Google runs are kept exactly, and so are unknown steps.
 _STEPS = frozenset(
     {
         *("user_input", "model_output", "thought", "function_call", "function_result"),
@@ -95,12 +95,12 @@ _STEPS = frozenset(
 fail, _expect = checks(NAME)
 _INSTRUCTIONS = Residue(NAME, None, None, "instructions")
 _INPUT = Residue(NAME, None, None, "input")
-# A content with the patch that gives back what else it said.
+# A content, with the patch that restores the rest of it.
 _Read = tuple[Any, Object | None]
 
 
 def read_request(body: bytes, places: Places) -> Request:
-    """The request that a body asks for."""
+    """Read the request from a body."""
     return read_fields(NAME, body, places, _read_request)
 
 
@@ -130,7 +130,7 @@ def _form(*words: str) -> str | None:
 def _kept(
     part: Object | None, envelope: Object | None, form: str | None, model: str | None = None
 ) -> Residue | None:
-    """The residue of a canister, if there is anything to keep; ``model`` made a signature in it."""
+    """The residue of a canister, if there is anything to keep; ``model`` produced its signature."""
     if part is None and envelope is None and form is None:
         return None
     text = None if part is None else write_json(part)
@@ -150,12 +150,12 @@ class StepReader:
         self._is_of_model = False
         # Whether the last canister is a content of a ``model_output``.
         self._is_output = False
-        # Positions of calls and results whose ids were made here.
+        # Positions of calls and results with generated ids.
         self.made: list[int] = []
         self._called: set[str] = set()
-        # The names of the calls that no result has answered, by their ids and whether these were made.
+        # The names of unanswered calls, by id and whether the id was generated.
         self._waiting: dict[tuple[str, bool], str] = {}
-        # The word for where the step stands: in a turn or in the input itself.
+        # The word for the step's location: in a turn or directly in the input.
         self._word = ""
 
     def add(self, canister: AnyCanister, path: Path) -> None:
@@ -164,7 +164,7 @@ class StepReader:
         self.paths.append(path)
 
     def input(self, given: Any) -> str | None:
-        """Everything that a request gives as its input; the word for its shape, if that is not a list of steps."""
+        """Read the input of a request; the word for its shape, if it is not a list of steps."""
         if given is MISSING or given is None:
             return "absent" if given is MISSING else "null"
         if type(given) is str:
@@ -176,7 +176,7 @@ class StepReader:
         return self.steps(given, "input")
 
     def steps(self, given: Any, key: str) -> str | None:
-        """All steps of a list; contents among them are a user's."""
+        """Read all steps of a list; contents among them are a user's."""
         items = _expect(list, given, (key,))
         told = []
         for index, item in enumerate(items):
@@ -185,7 +185,7 @@ class StepReader:
             told.append(decode(item["type"]) if "type" in item else None)
         kinds = [kind if type(kind) is str else "" for kind in told]
         if not _STEPS.isdisjoint(kinds) and CONTENTS.isdisjoint(kinds):
-            # Beside steps that are known, what is not known is a step.
+            # Beside known steps, an unknown item is a step.
             is_bare = [False] * len(items)
         else:
             is_bare = [
@@ -201,7 +201,7 @@ class StepReader:
         return "mixed" if any(is_bare) and not all(is_bare) else None
 
     def answer(self, given: Any, key: str) -> None:
-        """All steps of an answer; older ones list contents of the model."""
+        """Read all steps of a response; older ones list contents of the model."""
         for index, entry in enumerate(_expect(list, given, (key,))):
             item = _expect(dict, entry, (key, index))
             kind = _kind(item)
@@ -211,7 +211,7 @@ class StepReader:
                 self.step(item, (key, index), kind)
 
     def step(self, item: Object, path: Path, kind: Any) -> None:
-        """One step, with what it says of its kind."""
+        """Read one step by its kind."""
         if kind is None and "role" in item:
             self._turn(item, path)
             return
@@ -241,14 +241,14 @@ class StepReader:
         return is_joined
 
     def _take_word(self) -> str:
-        """The word for a canister in a turn; only the first opens it."""
+        """Take the word for a canister in a turn; only the first opens it."""
         word = self._word
         if word == "turn":
             self._word = "within"
         return word
 
     def _contents(self, item: Object, path: Path) -> tuple[list[Any], str]:
-        """Take the contents of a step, and the word for their shape where it is not a list of some."""
+        """Take the contents of a step, and the word for their shape if it is not a list of several."""
         place = (*path, "content")
         value = decode(item.pop("content")) if "content" in item else MISSING
         if value is MISSING or value is None:
@@ -262,7 +262,7 @@ class StepReader:
     def _say(
         self, contents: list[Any], role: str, path: Path, envelope: Object | None, shape: str
     ) -> None:
-        """A canister for each content of a step; the first has what belongs to the whole of it."""
+        """Add a canister for each content of a step; the first holds what belongs to the whole step."""
         is_whole = shape in ("content", "string", "single")
         opens = "opens" if role == "model" and self._is_output else ""
         if not contents:
@@ -302,7 +302,7 @@ class StepReader:
         self.paths.append(path)
 
     def _turn(self, item: Object, path: Path) -> None:
-        """A turn: a role and what it says, among it what would be steps of their own today."""
+        """Read a turn: a role and its contents, which may include items that are separate steps today."""
         given = decode(item.pop("role"))
         spelled = read_role(NAME, given, GEMINI, path_text((*path, "role")))
         role = "model" if spelled == "model" else "user"
@@ -329,7 +329,7 @@ class StepReader:
             left["role"] = spelled
         envelope = set_again(left)
         if envelope is not None:
-            # The first canister has what belongs to the whole turn, whatever it is.
+            # The first canister holds what belongs to the whole turn, whatever its kind.
             residue = first.residue or Residue(NAME)
             residue = msgspec.structs.replace(residue, envelope=write_json(envelope))
             msgspec.structs.force_setattr(first, "residue", residue)
@@ -393,7 +393,7 @@ class StepReader:
         self.add(new_invocation(words, self.when, joined, residue, None, *own), path)
 
     def _arguments(self, item: Object, left: Object, dropped: list[str]) -> str:
-        """Take the arguments of a call as they are spelled; what is no object is left in the call too."""
+        """Take the arguments of a call as they are spelled; a value that is not an object also stays in the call."""
         if "arguments" not in item:
             dropped.append("arguments")
             return ""
@@ -405,7 +405,7 @@ class StepReader:
         return unwrapped_input(text)
 
     def result(self, item: Object, path: Path) -> None:
-        """What a function answered."""
+        """Read the result of a function."""
         step = {key: decode(item[key]) for key in item if key != "result"}
         dropped: list[str] = []
         given, name = step.pop("call_id", MISSING), step.get("name", MISSING)
@@ -456,7 +456,7 @@ def _is_text(part: Any) -> bool:
 
 
 def _read_result(given: Any, path: Path) -> tuple[Any, str, Object]:
-    """What a tool answered, the word for its shape, and the patches of its contents."""
+    """The contents of a tool result, the word for its shape, and the patches of its contents."""
     if given is MISSING:
         return "", "absent", {}
     value = decode(given)
@@ -481,7 +481,7 @@ def _is_content(part: Any) -> bool:
 
 
 def read_content(content: Object, path: Path) -> _Read:
-    """What one content says, and the patch for the rest of it."""
+    """One content, and the patch for the rest of it."""
     kind = content.get("type", MISSING)
     if type(kind) is not str:
         fail((*path, "type"), "is required" if kind is MISSING else "expected a string")
@@ -508,7 +508,7 @@ def _read_text(content: Object, path: Path) -> _Read:
 
 
 def _read_media(content: Object, kind: str) -> _Read:
-    """Inline data or a location; what has neither is kept to the letter."""
+    """Inline data or a location; a medium with neither is kept exactly."""
     data, uri, mime_type = content.get("data"), content.get("uri"), content.get("mime_type")
     payload: Any
     if type(data) is str:
@@ -528,7 +528,7 @@ def _read_media(content: Object, kind: str) -> _Read:
 
 
 def read_citation(item: Any, text: str) -> Citation:
-    """An annotation; where it points to a page, in words that every dialect understands. Spans count bytes."""
+    """An annotation; if it points to a page, in terms that every dialect understands. Spans count bytes."""
     raw = write_json(item)
     if type(item) is not dict:
         return Citation(NAME, raw)

@@ -1,7 +1,7 @@
-"""Whole Interactions answers and errors, both ways.
+"""Whole Interactions responses and errors, both ways.
 
 Thoughts are counted beside the output and prompts of tools beside the input; in the model they belong to them. Steps
-that are not the model's (a GET may ask for the input too) are kept to the letter.
+that are not the model's (a GET may ask for the input too) are kept exactly.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ FINISHES = Finishes(
         ),
         FinishReason.Malformed: "failed",
     },
-    # These are under way.
+    # Statuses of a response in progress.
     unsaid=("in_progress", "queued"),
 )
 NO_IDENTIFIER = "v1_cannery"
@@ -71,7 +71,7 @@ ANSWERS = Answers(
 
 
 def read_response(body: bytes, places: Places) -> Response:
-    """The answer that a body gives."""
+    """Read the response from a body."""
     return read_fields(NAME, body, places, _read_response)
 
 
@@ -102,7 +102,7 @@ def read_answer(
     shape: str | None = None,
     created: Any = None,
 ) -> Response:
-    """The answer that decoded fields of a body give beside its steps; a stream tells first when it was ``created``."""
+    """The response from decoded fields of a body without its steps; a stream first says when it was ``created``."""
     if created is None:
         created = read_time(answer.get("created"))
     lacking: list[str] = []
@@ -113,7 +113,7 @@ def read_answer(
 
 
 def times(created: Any) -> Object:
-    """When an answer was made, where that is known."""
+    """The creation time of a response, if known."""
     if not isinstance(created, int):
         return {}
     try:
@@ -124,7 +124,7 @@ def times(created: Any) -> Object:
 
 
 def write_response(response: Response, report: Report) -> Object:
-    """The body of an answer."""
+    """The body of a response."""
     writer = StepWriter(report, is_same=response.source == NAME, model=response.model)
     residue = own_residue(response, NAME)
     shape = None if residue is None else residue.form
@@ -138,7 +138,7 @@ def write_response(response: Response, report: Report) -> Object:
 
 
 def answer_body(identifier: str, model: Any, created: Any) -> Object:
-    """An answer without what was said in it."""
+    """A response without its content."""
     body: Object = {"id": identifier, "object": "interaction"}
     if isinstance(model, str):
         body["model"] = model
@@ -151,6 +151,6 @@ def write_error(error: WireError) -> bytes:
 
 
 def error_value(error: WireError) -> Object:
-    """An error as the service says it."""
+    """An error in the service's form."""
     word = status_word(error).lower()
     return {"message": error.message, "code": INVALID if word == "invalid_argument" else word}

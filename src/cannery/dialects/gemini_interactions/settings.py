@@ -1,7 +1,7 @@
-"""Everything in an Interactions request that is not its input: tools, their choice and controls, both ways.
+"""Everything in an Interactions request except its input: tools, tool choice and controls, both ways.
 
-Most controls and the choice of tools stand in ``generation_config``. The shape of an answer is a ``response_format``;
-older clients give a bare schema there, with ``response_mime_type`` beside it.
+Most controls and the tool choice are in ``generation_config``. The output shape is a ``response_format``; older clients
+give a bare schema there, with ``response_mime_type`` beside it.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ from cannery.wire.tools import take_facts, written_tools
 
 NAME = "gemini_interactions"
 _CONFIG = "generation_config"
-# The fields of an answer that are in the model.
+# The response fields that the model holds.
 MODELLED_ANSWER = frozenset(
     {
         *("id", "model", "object", "created", "updated", "status", "usage", "steps", "outputs"),
@@ -75,7 +75,7 @@ _UNSHOWN = ("none", "omitted")
 
 
 def take_tools(fields: Fields) -> tuple[Tool, ...]:
-    """Take the tools; what they take as parameters is not decoded."""
+    """Take the tools; their parameters stay undecoded."""
     try:
         tools = _split_tools(fields["tools"])
     except msgspec.ValidationError:
@@ -126,7 +126,7 @@ def _read_choice(value: Any, _: Reading) -> Said:
 
 
 def _choice_patch(given: Any, usual: Any) -> Object | None:
-    """The patch of a choice that has more fields than the usual one."""
+    """The patch of a tool choice with more fields than the usual one."""
     if type(given) is not dict or type(usual) is not dict:
         return None
     allowed = given["allowed_tools"]
@@ -139,7 +139,7 @@ def _choice_patch(given: Any, usual: Any) -> Object | None:
 
 
 def _choice(value: Any) -> Any:
-    """The choice of tools, or absent if it makes none that is known."""
+    """The tool choice, or absent if it is unknown."""
     if type(value) is str:
         return new_tool_choice(_CHOICES[value]) if value in _CHOICES else absent
     allowed = value.get("allowed_tools") if type(value) is dict else None
@@ -158,7 +158,7 @@ def _choice(value: Any) -> Any:
 
 
 def _written_choice(choice: ToolChoice) -> Any:
-    """The usual form of a choice."""
+    """The usual form of a tool choice."""
     if choice.mode not in ("named", "allowed"):
         return _MODES[choice.mode]
     is_free = choice.mode == "allowed" and not choice.must_call
@@ -169,7 +169,7 @@ def _written_choice(choice: ToolChoice) -> Any:
 
 
 def _read_output(given: Any, reading: Reading) -> Said:
-    """A format of text, one in a list, or a bare schema with its type beside it."""
+    """A text format, one in a list, or a bare schema with its type beside it."""
     shape = given[0] if type(given) is list and len(given) == 1 else given
     kind = reading.left.get("response_mime_type")
     if type(shape) is dict and shape.get("type") == "text":
@@ -185,7 +185,7 @@ def _read_output(given: Any, reading: Reading) -> Said:
 
 
 def _read_type(kind: Any, reading: Reading) -> Said:
-    """The type of an answer without a format."""
+    """The output type of a request without a format."""
     if reading.left.get("response_format") is not None or kind not in (_JSON, _TEXT):
         return NOT_READ
     output = new_output_format("json" if kind == _JSON else "text")
@@ -194,7 +194,7 @@ def _read_type(kind: Any, reading: Reading) -> Said:
 
 
 def _has_more(given: Object, usual: Object) -> bool:
-    """Whether an object says all of another, and something beside it."""
+    """Whether an object has all fields of another, and more."""
     return all(key in given and given[key] == value for key, value in usual.items())
 
 
@@ -284,7 +284,7 @@ TABLE = SettingTable(
         Setting("thinking", _LEVEL, Form(write=_write_thinking)),
         Setting("effort", _LEVEL, Form(read=_read_level)),
         Setting("summary", _SHOWN, Form(read=_read_summaries)),
-        # Usage comes with every answer, so asking for it needs no words.
+        # Every response reports usage, so the request for it is not written.
         Setting("include_usage", "", UNSAID),
         Setting("stream", "stream", FLAG),
     ),

@@ -1,10 +1,10 @@
 """Interactions streams, both ways: ``interaction.*`` and ``step.*`` events, which name a step by its index.
 
-A ``model_output`` is told by its contents: words go on with the text under way, anything else is a content of its own.
-The deltas of a tool that Google runs are fields of its step, which is told when it is complete. What an event says
-beside its own fields (``event_id``, ``metadata``) comes before it as an unknown event, for the same dialect only.
-When writing, each part is a step, and steps come one after the other as Google sends them; contents that this dialect
-said in one stay in one. Arguments come whole, since they have to be an object.
+A ``model_output`` is sent as its contents: text continues the open text, anything else is a content of its own. The
+deltas of a tool that Google runs are fields of its step, which is emitted when it is complete. Fields of an event
+beside its known ones (``event_id``, ``metadata``) come before it as an unknown event, for the same dialect only. When
+writing, each part is a step, and steps come one after the other as Google sends them; contents from one step of this
+dialect stay in one step. Arguments are written whole, because they must be an object.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ from cannery.wire.stream_reading import EventReader, OpenArguments, OpenPart, le
 from cannery.wire.stream_writing import EventWriter, WrittenPart
 
 _BESIDE = "beside"
-# The fields of events that are read.
+# The event fields that are read.
 _OF_EVENTS = frozenset({"event_type", "index", "step", "delta", "interaction"})
 _HEAD = frozenset({"id", "model", "object", "status", "created"})
 _THOUGHT = frozenset({"type", "signature", "summary"})
@@ -72,22 +72,22 @@ _TEXT = frozenset({"type", "text", "annotations"})
 
 
 class _Step:
-    """A step under way; the part of it that is under way has its index."""
+    """An open step; its open part has its index."""
 
     def __init__(self, index: int, value: Object) -> None:
         self.index = index
         self.value = value
         self.kind = value.get("type")
-        # Whether any part of it was told, and whether all of it was.
+        # Whether any part of it was emitted, and whether all of it was.
         self.has_parts = False
         self.is_told = False
-        # Contents of a summary that are no text.
+        # Contents of a summary that are not text.
         self.images: list[Any] = []
         self.arguments = OpenArguments()
 
 
 class InteractionsStreamReader(EventReader[OpenPart]):
-    """Takes the bytes of a stream and gives events."""
+    """Consumes the bytes of a stream and gives events."""
 
     dialect = NAME
     part = OpenPart
@@ -107,7 +107,7 @@ class InteractionsStreamReader(EventReader[OpenPart]):
         return str(value.get("event_type") or value.get("type") or frame.name)
 
     def failure(self, kind: str, value: Object, data: str) -> Failure | None:
-        """An error in place of an answer."""
+        """An error in place of a response."""
         if kind != "error":
             return None
         found = value.get("error")
@@ -118,7 +118,7 @@ class InteractionsStreamReader(EventReader[OpenPart]):
         return Failure(message or "unknown error", named or "api_error", status, data, NAME)
 
     def start(self, kind: str, value: Object) -> None:
-        """Take what the first event says of the answer."""
+        """Read the first event of the response."""
         answer = object_of(value.get("interaction"))
         self._answer = left_of(answer, ("steps",))
         model = text(answer.get("model"))
@@ -129,7 +129,7 @@ class InteractionsStreamReader(EventReader[OpenPart]):
         self._out.append(Start(text(answer.get("id")), model, self._created, NAME, residue))
 
     def _tell_beside(self, kind: str, value: Object) -> None:
-        """Pass on what stands beside an event, before it."""
+        """Pass on the fields beside an event, before it."""
         beside, index = left_of(value, _OF_EVENTS), value.get("index")
         if beside:
             told = {"event": kind, "index": index if type(index) is int else None, "fields": beside}
@@ -138,7 +138,7 @@ class InteractionsStreamReader(EventReader[OpenPart]):
     # --- steps ---------------------------------------------------------------------------------
 
     def _started(self, event: Object, _frame: Frame) -> None:
-        """A step begins; it may say at once what deltas would."""
+        """A step starts; its start may already have what deltas would bring."""
         self._tell_beside("step.start", event)
         value, index = event.get("step"), event.get("index")
         if type(value) is not dict or type(index) is not int or index in self._steps:
@@ -154,7 +154,7 @@ class InteractionsStreamReader(EventReader[OpenPart]):
                 self._content(step, content)
 
     def _begin(self, step: _Step, kind: str, **facts: Any) -> OpenPart:
-        """Start a part; all parts of an answer are joined to the first."""
+        """Start a part; all parts of a response are joined to the first."""
         is_first, step.has_parts = not step.has_parts, True
         has_output, self._has_output = self._has_output, step.kind == "model_output"
         if self._has_output and is_first:
@@ -194,7 +194,7 @@ class InteractionsStreamReader(EventReader[OpenPart]):
         self._begin(step, "invocation", **named, residue=residue)
 
     def _content(self, step: _Step, content: Any) -> None:
-        """One content of the model's output."""
+        """Read one content of the model's output."""
         if type(content) is not dict or type(content.get("type")) is not str:
             return
         if content["type"] == "text" and type(content.get("text")) is str:
@@ -220,7 +220,7 @@ class InteractionsStreamReader(EventReader[OpenPart]):
             self._out.append(Delta(part.index, "", "citation", citation=citation))
 
     def _delta(self, event: Object, frame: Frame) -> None:
-        """More of a step."""
+        """Read more of a step."""
         self._tell_beside("step.delta", event)
         index, value = event.get("index"), event.get("delta")
         step = self._steps.get(index) if type(index) is int else None
@@ -260,7 +260,7 @@ class InteractionsStreamReader(EventReader[OpenPart]):
         part = self._open.get(step.index)
         residue = None
         if step.kind == "function_call" and part is not None:
-            # Arguments that no delta said are those that it began with.
+            # Arguments without a delta are those of the start event.
             given = step.value.get("arguments")
             if any(part.words):
                 self._add(part, step.arguments.rest(), "arguments")
@@ -277,7 +277,7 @@ class InteractionsStreamReader(EventReader[OpenPart]):
     # --- the end -------------------------------------------------------------------------------
 
     def _completed(self, event: Object, _frame: Frame) -> None:
-        """The answer is complete; one that was not told in steps has them here."""
+        """The response is complete; a response that was not sent as steps has them here."""
         self._tell_beside("interaction.completed", event)
         self._is_over = True
         told = object_of(event.get("interaction"))
@@ -318,7 +318,7 @@ class InteractionsStreamReader(EventReader[OpenPart]):
 
 
 class _Part(WrittenPart):
-    """A part with what its text cites."""
+    """A part, with the citations of its text."""
 
     def __init__(self, start: PartStart) -> None:
         super().__init__(start)
@@ -326,7 +326,7 @@ class _Part(WrittenPart):
 
 
 class InteractionsStreamWriter(EventWriter[_Part]):
-    """Takes events and gives the bytes of a stream."""
+    """Consumes events and gives the bytes of a stream."""
 
     dialect = NAME
     part = _Part
@@ -334,9 +334,9 @@ class InteractionsStreamWriter(EventWriter[_Part]):
     def __init__(self, options: StreamOptions) -> None:
         super().__init__(options)
         self._count = 0
-        # The ``model_output`` that the next content of a stream of this dialect goes on with.
+        # The ``model_output`` that the next content of a stream of this dialect continues.
         self._output: int | None = None
-        # What stands beside events that are still to come, by their kinds and steps.
+        # Fields to write beside later events, by their kinds and steps.
         self._beside: dict[tuple[str, Any], Object] = {}
 
     def _emit(self, kind: str, **fields: Any) -> bytes:
@@ -352,22 +352,22 @@ class InteractionsStreamWriter(EventWriter[_Part]):
         return {**answer_body(identifier, model, self._created()), "status": status}
 
     def start(self, event: Start) -> bytes:  # noqa: ARG002 - it is kept
-        """Begin the answer."""
+        """Begin the response."""
         return self._begin()
 
     def begin(self) -> bytes:
-        """What is known of the answer."""
+        """Write the known facts of the response."""
         body = {**self._answer("in_progress"), **self._own_envelope(self._start)}
         more = self._own_part(self._start)
         written = self._emit("interaction.created", interaction=body, **more)
         if self._is_same:
-            # This dialect's own stream says itself that it is in progress.
+            # This dialect's own stream reports that it is in progress.
             return written
         told = {"interaction_id": body["id"], "status": "in_progress"}
         return written + self._emit("interaction.status_update", **told)
 
     def unknown(self, event: Unknown, value: Object) -> bytes:
-        """An event that only this dialect understands, or what stands beside the next one."""
+        """Write an event that only this dialect understands, or keep the fields for the next one."""
         if event.name == _BESIDE:
             self._beside[value["event"], value["index"]] = value["fields"]
             return b""
@@ -376,7 +376,7 @@ class InteractionsStreamWriter(EventWriter[_Part]):
     # --- steps ---------------------------------------------------------------------------------
 
     def _seal(self) -> bytes:
-        """End the ``model_output`` under way."""
+        """End the open ``model_output``."""
         index, self._output = self._output, None
         return b"" if index is None else self._stop(index)
 
@@ -390,7 +390,7 @@ class InteractionsStreamWriter(EventWriter[_Part]):
         return sealed + self._emit("step.start", index=part.number, step=value)
 
     def _said(self, part: _Part) -> bytes:
-        """Begin a ``model_output``, or go on with one where this dialect said both in it."""
+        """Begin a ``model_output``, or continue one if this dialect had both contents in it."""
         own = self._own(part.start)
         if self._output is not None and not (own.envelope or "opens" in (own.form or "")):
             part.number = self._output
@@ -401,7 +401,7 @@ class InteractionsStreamWriter(EventWriter[_Part]):
         return told
 
     def _end_said(self, part: _Part) -> bytes:
-        """End what was said; of this dialect the next part tells whether its step goes on."""
+        """End a content; in this dialect's own stream the next part decides whether its step continues."""
         return b"" if self._is_same else self._stop(part.number)
 
     def open(self, part: _Part) -> bytes:
@@ -421,7 +421,7 @@ class InteractionsStreamWriter(EventWriter[_Part]):
                 return b""
 
     def _whole(self, part: _Part) -> bytes:
-        """What comes at once: contents of the model's output, or a step that only this dialect understands."""
+        """Write a part that arrives at once: model output, or a step that only this dialect understands."""
         content, own, step = part.start.content, self._own(part.start), self._own_block(part)
         if isinstance(content, ReasoningContentClass):
             return self._whole_thought(part, content)
@@ -448,7 +448,7 @@ class InteractionsStreamWriter(EventWriter[_Part]):
         return b"".join([self.open(part), *(self.more(part, delta) for delta in deltas)])
 
     def more(self, part: _Part, event: Delta) -> bytes:
-        """More of a part; arguments and citations are kept for its end."""
+        """Write more of a part; arguments and citations are kept until its end."""
         kind, words = event.channel, event.text
         if part.kind == "reasoning":
             if kind in ("text", "summary"):
@@ -468,7 +468,7 @@ class InteractionsStreamWriter(EventWriter[_Part]):
         return b""
 
     def end(self, part: _Part, event: PartEnd) -> bytes:
-        """Say what was kept, and end the step."""
+        """Write what was kept, and end the step."""
         if part.number is None:
             return b""
         said = part.said
@@ -476,7 +476,7 @@ class InteractionsStreamWriter(EventWriter[_Part]):
             case "invocation":
                 return self._arguments(part, said) + self._stop(part.number)
             case "reasoning":
-                # What is no text stands behind the text.
+                # Content that is not text comes after the text.
                 told = [None] if said else []
                 images = self._recall({"summary": told}, event)["summary"][len(told) :]
                 written = [
@@ -506,7 +506,7 @@ class InteractionsStreamWriter(EventWriter[_Part]):
     # --- the end -------------------------------------------------------------------------------
 
     def finish(self, event: Finish) -> bytes:
-        """The whole answer, without its steps."""
+        """The whole response, without its steps."""
         written = self._seal()
         answer = self._answer(FINISHES.word(event.reason))
         if self._usage is not None:
@@ -516,7 +516,7 @@ class InteractionsStreamWriter(EventWriter[_Part]):
         return written + self._emit("interaction.completed", interaction=answer)
 
     def fail(self, event: Failure, own: Object | None) -> bytes:
-        """End the answer with an error."""
+        """End the response with an error."""
         written = self._begin()
         if own is not None:
             return written + named_frame("error", own)

@@ -1,7 +1,7 @@
-"""Writing Interactions requests, and the steps of requests and answers.
+"""Writes Interactions requests, and the steps of requests and responses.
 
-One walk over the pieces: contents that belong together are gathered in a ``user_input`` or ``model_output``, everything
-else is a step of its own. Each is written in the usual form, and this dialect's own residue restores what was said.
+One walk over the pieces: contents that belong together are gathered in a ``user_input`` or ``model_output``; everything
+else is a step of its own. Each is written in the usual form, and this dialect's own residue restores the original.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def write_request(request: Request, pieces: list[Piece], report: Report) -> Obje
 
 
 def _split_instructions(pieces: list[Piece], *, is_same: bool) -> tuple[list[Piece], list[Piece]]:
-    """The system instruction, and the rest; of other dialects all that leads is one, of this the first or its own."""
+    """The system instruction, and the rest; from another dialect all leading supervisors, else the first or its own."""
     count = 0
     while count < len(pieces) and isinstance(pieces[count].canister, SupervisorCanisterClass):
         count += 1
@@ -95,7 +95,7 @@ def _split_instructions(pieces: list[Piece], *, is_same: bool) -> tuple[list[Pie
 
 
 class _Entry:
-    """What stands in the list of steps: a step, contents of a step, a turn, or contents in the list itself."""
+    """An entry in the list of steps: a step, contents of a step, a turn, or contents directly in the list."""
 
     def __init__(self, kind: str, value: Object, contents: list[Any] | None = None) -> None:
         self.kind = kind
@@ -103,7 +103,7 @@ class _Entry:
         self.contents = contents
         self.words: frozenset[str] = NO_WORDS
         self.residue: Residue | None = None
-        # What a person would call the first content.
+        # A description of the first content for people.
         self.omitted = ""
 
     def written(self) -> Object:
@@ -130,7 +130,7 @@ class StepWriter(GoogleWriter):
     instructs_in_parts = False
 
     def instruction(self, piece: Piece) -> str:
-        """The words of the system instruction."""
+        """The text of the system instruction."""
         self._report_foreign(piece)
         if not self._instructs(piece):
             return ""
@@ -142,7 +142,7 @@ class StepWriter(GoogleWriter):
         return words_of(held)
 
     def input(self, pieces: list[Piece], shape: frozenset[str]) -> Any:
-        """The input of a request, in the shape that it came in if it still has that."""
+        """The input of a request, in its original shape if it still fits."""
         entries = self._entries(pieces)
         words = form_words(own_residue(pieces[0].canister, NAME)) if len(pieces) == 1 else NO_WORDS
         if len(pieces) == 1 and entries and entries[0].contents:
@@ -186,7 +186,7 @@ class StepWriter(GoogleWriter):
         return [entry for entry in entries if entry.contents or self._says_something(entry)]
 
     def _add_text(self, canister: AnyCanister, entries: list[_Entry]) -> None:
-        """Put a text into the step under way, or a new one."""
+        """Put a text into the open step, or a new one."""
         kind = _STEPS[SIDES[type(canister)]]
         last = entries[-1] if entries else None
         if last is None or last.kind != kind or not canister.joined:
@@ -195,7 +195,7 @@ class StepWriter(GoogleWriter):
         last.contents.append({"type": "text", "text": canister.held})  # type: ignore[union-attr]
 
     def _says_something(self, entry: _Entry) -> bool:
-        """Whether an entry is sent; where a user said only what could not be said, a word stands for it."""
+        """Whether an entry is sent; a user entry whose content was lost gets a placeholder."""
         if entry.contents is None or entry.contents or entry.words & _EMPTY:
             return True
         if entry.omitted and entry.value.get("type") == "user_input":
@@ -206,7 +206,7 @@ class StepWriter(GoogleWriter):
     def _turn(
         self, piece: Piece, residue: Residue | None, words: frozenset[str], entries: list[_Entry]
     ) -> list[Any]:
-        """The contents of the turn that a piece opens or stands in."""
+        """The contents of the turn that a piece opens or belongs to."""
         if "turn" in words:
             entry = _Entry("turn", {"role": _ROLES[side(piece)]}, [])
             entry.words, entry.residue = words, residue
@@ -216,7 +216,7 @@ class StepWriter(GoogleWriter):
     def _add_contents(
         self, piece: Piece, residue: Residue | None, words: frozenset[str], entries: list[_Entry]
     ) -> None:
-        """Put what a piece says into the step under way, or a new one."""
+        """Put the contents of a piece into the open step, or a new one."""
         canister = piece.canister
         contents = self.piece_contents(piece, residue)
         if "turn" in words or ("within" in words and _is_turn(entries)):
@@ -234,7 +234,7 @@ class StepWriter(GoogleWriter):
         last.contents.extend(contents)  # type: ignore[union-attr]
 
     def _step(self, piece: Piece, residue: Residue | None, words: frozenset[str]) -> Object | None:
-        """What is a step of its own; None for contents of a step."""
+        """A step of its own; None for contents of a step."""
         canister, held = piece.canister, piece.canister.held
         if isinstance(canister, InvocationCanisterClass):
             return self.call(piece, residue)
@@ -278,17 +278,17 @@ class StepWriter(GoogleWriter):
         return [written]
 
     def _refusal(self, content: RefusalContentClass, place: Place) -> list[Any]:
-        """A refusal in words; the server takes no blank text."""
+        """A refusal as text; the server accepts no blank text."""
         said = super()._refusal(content, place)
         return said if content.text.strip() else []
 
     def _reasoning(self, _: ReasoningContentClass, place: Place) -> list[Any]:
-        """A thought is a step of its own, and only the model's."""
+        """A thought is a step of its own, and only the model has one."""
         self.report.lose("REASONING_DROPPED", place)
         return []
 
     def medium(self, content: BinaryContentStruct, key: str, value: str, mime_type: str) -> Object:
-        """The content of a medium."""
+        """The content of an image, audio, video or file."""
         typed = {"mime_type": mime_type} if mime_type else {}
         return {"type": _KINDS[content.kind], key: value, **typed}
 
@@ -302,7 +302,7 @@ class StepWriter(GoogleWriter):
         return self._media(content, place)
 
     def _thought(self, piece: Piece, residue: Residue | None) -> Object | None:
-        """A thought: this dialect's own as it was, any other as a summary without a signature."""
+        """A thought: this dialect's own unchanged, any other as a summary without a signature."""
         content: ReasoningContentClass = piece.canister.held
         if self._is_own(content):
             step = thought(content.summaries or content.texts)
@@ -347,7 +347,7 @@ class StepWriter(GoogleWriter):
         return step if residue is None else recall(step, residue.part)
 
     def _answer(self, canister: ResultCanisterClass, place: Place, words: frozenset[str]) -> Any:
-        """What a tool answered: text, an object, or a list of contents."""
+        """The output of a tool: text, an object, or a list of contents."""
         held: Any = canister.held
         if held == "" and words & {"null", "empty"}:
             return None if "null" in words else []
@@ -367,7 +367,7 @@ def _is_turn(entries: list[_Entry]) -> bool:
 
 
 def _json(json: str) -> Any:
-    """A JSON value that goes to the wire as it is spelled."""
+    """A JSON value that is written with its own spelling."""
     return decode_json(json) if "\\u" in json else Fragment(json)
 
 
@@ -380,12 +380,12 @@ def thought(texts: Any) -> Object:
 
 
 def is_sayable(citation: Citation) -> bool:
-    """Whether an annotation can say it: this dialect's own, or one of a page or of a file with a name."""
+    """Whether an annotation can express a citation: this dialect's own, or one of a page or a named file."""
     return citation.dialect == NAME or citation.url is not None or citation.title is not None
 
 
 def write_citation(citation: Citation, text: str) -> Any:
-    """An annotation: this dialect's own as it was; any other without a span covers the whole text."""
+    """An annotation: this dialect's own unchanged; any other without a span covers the whole text."""
     if citation.dialect == NAME:
         return decode_json(citation.raw)
     start, end = citation.start, citation.end

@@ -1,7 +1,7 @@
 """Mistral chat completions (``POST /v1/chat/completions`` of api.mistral.ai).
 
 Oddities: call ids of older models have nine letters or digits; a system message may not follow the assistant or a
-result; ``prefix`` on the last assistant message asks to go on from it; thoughts, documents and references are chunks of
+result; ``prefix`` on the last assistant message asks to continue it; thoughts, documents and references are chunks of
 the content; results name their function. Written against mistralai 3.7.0 and mistral-common 1.13.0 (2026-11-18).
 """
 

@@ -1,7 +1,7 @@
-"""Reading Mistral requests: what messages have beyond those of the family.
+"""Reads Mistral requests: message fields beyond those of the family.
 
-A ``reference`` behind a text is a citation of that text. ``prefix`` is the form of a message: what it asks for, to go
-on from there, is said by standing last. A result without an id answers the first call that waits.
+A ``reference`` after a text is a citation of that text. ``prefix`` is only the form of a message: its request to
+continue is expressed by the last position. A result without an id answers the first waiting call.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from cannery.wire.media import read_url, sniff
 from cannery.wire.places import Path, Places, path_text
 from cannery.wire.residues import nested, set_again, take_usual
 
-# The forms of an assistant message that says whether it is a prefix.
+# The forms of an assistant message with an explicit ``prefix``.
 PREFIX = {"prefix": True, "unprefixed": False}
 _PREFIX_WORDS = {flag: word for word, flag in PREFIX.items()}
-# Chunks that may leave out their type, by the field that tells it.
+# Chunks that may omit their type, by the field that shows it.
 _UNTYPED = {
     **{key: key for key in ("text", "image_url", "document_url", "input_audio", "thinking")},
     "reference_ids": "reference",
@@ -50,11 +50,11 @@ class MistralReader(ChatReader):
     needs_call_ids = False
 
     def _is_call_id(self, identifier: str) -> bool:
-        # The official client writes "null" for an id that is not there.
+        # The official client writes "null" for a missing id.
         return identifier not in ("", "null")
 
     def part(self, part: Any, path: Path) -> Held:
-        """What one chunk says; a type that is left out is told by the field."""
+        """The content of one chunk; a missing type follows from the field."""
         key = None
         if type(part) is dict and part.get("type") is None:
             key = next((key for key in _UNTYPED if key in part), None)
@@ -69,14 +69,14 @@ class MistralReader(ChatReader):
         return held, {**patch, "x": ["type", *patch.get("x", ())]}
 
     def _parts(self, content: list[Any], *args: Any, **more: Any) -> None:
-        """Add the chunks; references go to the text before them."""
+        """Add the chunks; references are attached to the text before them."""
         start = len(self.canisters)
         super()._parts(content, *args, **more)
         for index in range(len(self.canisters) - 1, start, -1):
             self._cite(index)
 
     def _cite(self, index: int) -> None:
-        """Make a reference a citation of the text that stands before it."""
+        """Make a reference a citation of the text before it."""
         reference, text = self.canisters[index].held, self.canisters[index - 1]
         is_reference = getattr(reference, "tag", None) == "reference" and reference.dialect == NAME
         if not is_reference or type(text.held) is not str:
@@ -158,7 +158,7 @@ def _is_text(item: Any) -> bool:
 
 
 def read_request(body: bytes, places: Places) -> Request:
-    """The request that a body asks for."""
+    """Read the request from a body."""
     return read_listed(NAME, body, places, _read_request)
 
 

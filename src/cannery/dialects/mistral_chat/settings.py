@@ -1,4 +1,4 @@
-"""Everything in a Mistral request that is not a message, both ways."""
+"""Everything in a Mistral request except its messages, both ways."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Streams and errors of Mistral: what they have beyond those of the family.
+"""Streams and errors of Mistral: differences from those of the family.
 
 A delta's content may be a list of chunks. The official client refuses a call without a name or arguments, so a call is
 written whole, when it has ended; usage comes with the finish reason.
@@ -32,7 +32,7 @@ from cannery.wire.stream_writing import WrittenPart
 
 
 def _complete(message: Object, _pieces: list[Piece]) -> None:
-    """Add what an answer has and a request's message has not."""
+    """Add the fields that a response's message has and a request's message lacks."""
     message.setdefault("tool_calls", None)
     content = message.get("content")
     if type(content) is list and all(map(is_text, content)):
@@ -58,7 +58,7 @@ SHAPE = Shape(
     always_counts=True,
 )
 
-# Words for kinds of errors, as other dialects have them and as Mistral does (errors quoted in public, 2026-09).
+# Mistral's words for error kinds, by the common words (errors quoted in public, 2026-09).
 _KINDS = {"rate_limit_error": "rate_limited", "api_error": "internal_server_error"}
 _WORDS = {word: kind for kind, word in _KINDS.items()}
 _REFUSALS = {
@@ -70,7 +70,7 @@ _REFUSALS = {
 
 
 class MistralStreamReader(ChatStreamReader):
-    """Reads a stream whose content comes as text or as chunks."""
+    """Reads a stream whose content is text or chunks."""
 
     def __init__(self) -> None:
         super().__init__(SHAPE)
@@ -130,20 +130,20 @@ class MistralStreamReader(ChatStreamReader):
 
 
 def _thoughts(part: Any) -> list[str]:
-    """The words of a chunk of thoughts."""
+    """The text of a thinking chunk."""
     items = part.get("thinking") if type(part) is dict else None
     found = [item["text"] for item in items if is_text(item)] if type(items) is list else []
     return [words for words in found if words]
 
 
 class MistralStreamWriter(ChatStreamWriter):
-    """Writes a stream that the official client takes."""
+    """Writes a stream that the official client accepts."""
 
     def __init__(self, options: StreamOptions) -> None:
         super().__init__(SHAPE, options)
 
     def lane(self, start: PartStart) -> str:
-        """Calls come in their order, since they are written whole."""
+        """The lane of calls, which are written whole and in order."""
         return "calls" if start.kind == "invocation" else "said"
 
     def open(self, part: WrittenPart) -> bytes:
@@ -158,7 +158,7 @@ class MistralStreamWriter(ChatStreamWriter):
         return b""
 
     def more(self, part: WrittenPart, event: Delta) -> bytes:
-        """More of a part; a refusal is text here."""
+        """Write more of a part; a refusal becomes text."""
         if event.citation is not None:
             is_own = event.citation.dialect == NAME
             return self._chunk({"content": [decode_json(event.citation.raw)]}) if is_own else b""
@@ -196,7 +196,7 @@ class MistralStreamWriter(ChatStreamWriter):
         return data_frame({**self._head, "choices": [choice], **counted})
 
     def fail(self, event: Failure, own: Object | None) -> bytes:
-        """End the answer with an error."""
+        """End the response with an error."""
         status = 500 if event.status is None else event.status
         return data_frame(own or _error(event.message, _kind(event.kind, status), None))
 
@@ -213,7 +213,7 @@ def _kind(kind: str | None, status: int) -> str:
 
 
 def read_error(status: int, body: bytes) -> WireError:
-    """The error that a body tells of: flat, a ``detail``, or of a router in front of the server."""
+    """The error in a body: flat, a ``detail``, or the error of a router in front of the server."""
     try:
         value = read_value(NAME, body)
     except DialectError:
@@ -232,7 +232,7 @@ def read_error(status: int, body: bytes) -> WireError:
 
 
 def _validation(item: Any) -> str:
-    """One problem of a request that does not fit the schema."""
+    """One validation problem of a request."""
     if type(item) is not dict or type(item.get("loc")) is not list:
         return item if type(item) is str else write_json(item)
     place = ".".join(map(str, item["loc"])).removeprefix("body.")

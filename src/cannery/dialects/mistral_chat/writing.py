@@ -1,4 +1,4 @@
-"""Writing Mistral requests: what messages have beyond those of the family."""
+"""Writes Mistral requests: message fields beyond those of the family."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from cannery.wire.residues import own_residue, recall_settings
 
 
 class MistralWriter(ChatWriter):
-    """Writes messages: thoughts and documents are chunks, references stand behind the text that they are of."""
+    """Writes messages: thoughts and documents are chunks, references follow the text that they cite."""
 
     speaks_beside = False
     has_freeform = False
@@ -86,7 +86,7 @@ class MistralWriter(ChatWriter):
     def _image(self, content: ImageContentClass, place: int | None) -> Object | None:
         if self.is_same or content.mime_type != "application/pdf":
             return super()._image(content, place)
-        # A PDF that was called an image.
+        # A PDF that was declared an image.
         return self._file(new_file(content.payload, content.mime_type), place)
 
     def _file(self, content: FileContentClass, place: int | None) -> Object | None:
@@ -128,7 +128,7 @@ class MistralWriter(ChatWriter):
 
 
 def _references(piece: Piece) -> list[Any]:
-    """The references behind a text."""
+    """The references after a text."""
     held = piece.canister.held
     if type(held) is not TextualContentClass:
         return []
@@ -136,7 +136,7 @@ def _references(piece: Piece) -> list[Any]:
 
 
 def write_request(request: Request, pieces: list[Piece], report: Report) -> Object:
-    """The body of a request; a trailing assistant message is what the model goes on from."""
+    """The body of a request; the model continues a trailing assistant message."""
     is_same = request.source == NAME
     writer = MistralWriter(NAME, report, is_same=is_same)
     body = TABLE.write(request, report)
@@ -147,7 +147,7 @@ def write_request(request: Request, pieces: list[Piece], report: Report) -> Obje
 
 
 def _legal(messages: list[Object], report: Report) -> list[Object]:
-    """Messages without turns of the model of which nothing could be said, the last one as Mistral takes it."""
+    """Messages without empty turns of the model, with a last message that Mistral accepts."""
     said = [each for each in messages if each["role"] != "assistant" or _says(each)]
     last: Object = said[-1] if said else {"role": "tool"}
     if last["role"] == "assistant" and not last.get("tool_calls"):

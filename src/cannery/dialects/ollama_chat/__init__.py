@@ -1,8 +1,8 @@
-"""Ollama's chat (``POST /api/chat``) and what its programs ask beside it.
+"""Ollama's chat (``POST /api/chat``) and the other requests that its clients make.
 
 Oddities: the text of a message is one string and images stand beside it as bare base64; calls need no id, and results
-are paired by name and order; arguments are objects; a request that does not say otherwise streams; streams are lines of
-JSON. Written against ollama 0.6.3 and the server at fb30760 (2026-08-21), whose calls and results may have ids.
+are paired by name and order; arguments are objects; a request streams by default; streams are lines of JSON. Written
+against ollama 0.6.3 and the server at fb30760 (2026-08-21), whose calls and results may have ids.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ DIALECT = Dialect(
     routes=(
         Route("POST", "/api/chat", "generate"),
         Route("GET", "/api/tags", "models"),
-        # Models that are loaded: all are.
+        # The list of loaded models contains all models.
         Route("GET", "/api/ps", "models"),
         Route("POST", "/api/show", "model"),
         Route("GET", "/api/version", "version"),

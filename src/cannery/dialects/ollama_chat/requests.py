@@ -1,4 +1,4 @@
-"""Requests of Ollama's chat: messages and tools beside the settings that it shares with ``/api/generate``."""
+"""Requests of Ollama's chat: messages and tools, beside the settings shared with ``/api/generate``."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SHAPE = Shape(NAME)
 
 
 def _drop_choice(choice: ToolChoice, to: Writing) -> Any:
-    """Leave out a choice that says more than that the model is free to call."""
+    """Drop a tool choice, and report it unless it leaves the model free to call."""
     if choice.mode == "none" and "tools" in to.body:
         # Without tools there are no calls.
         del to.body["tools"]
@@ -40,7 +40,7 @@ TABLE = ollama_table(NAME, _drop_choice, tools=partial(write_tools, NAME, has_fr
 
 
 def read_request(body: bytes, places: Places) -> Request:
-    """The request that a body asks for."""
+    """Read the request from a body."""
     return read_listed(NAME, body, places, _read_request)
 
 

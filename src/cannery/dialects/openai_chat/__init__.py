@@ -1,6 +1,6 @@
-"""OpenAI Chat Completions (``POST /v1/chat/completions``), and every server that is compatible with it.
+"""OpenAI Chat Completions (``POST /v1/chat/completions``), and every compatible server.
 
-Oddities: system and developer messages may stand anywhere; tool results are messages of their own and take only text;
+Oddities: system and developer messages may stand anywhere; tool results are messages of their own and hold only text;
 arguments are a JSON string that need not be JSON; compatible servers add ``reasoning_content``. Written against the
 types of openai 3.49.0 (2026-11-15).
 """
@@ -51,7 +51,7 @@ def write_request(request: Request, pieces: list[Piece], report: Report) -> dict
     body = write_settings(request, report)
     body = recall_settings(body, own_residue(request, NAME))
     body["messages"] = writer.messages(pieces)
-    # A record of a data set, which asks no model, may well end with an answer.
+    # A data set record is not sent to a model, so it may end with an answer.
     is_asked = not is_same and request.model not in (None, absent, UNKNOWN_MODEL)
     if is_asked and pieces and is_prefill(pieces[-1]):
         report.lose("PREFILL_DROPPED", pieces[-1].place)

@@ -1,4 +1,4 @@
-"""Chat Completions errors, spelled as in all OpenAI dialects."""
+"""Chat Completions errors, in the form of all OpenAI dialects."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cannery.wire.contract import WireError
 
 
 def read_error(status: int, body: bytes) -> WireError:
-    """The error that a body tells of, whatever it is."""
+    """The error in a body, whatever its form."""
     return read_openai_error(NAME, status, body)
 
 

@@ -1,4 +1,4 @@
-"""Hosted tools of Chat Completions: web search is a field of the request, and answers only cite what was found.
+"""Hosted tools of Chat Completions: web search is a request field, and responses only cite the results.
 
 Written against the types of openai 3.49.0 (2026-11-15).
 """
@@ -15,7 +15,7 @@ _FIELD = "web_search_options"
 
 
 def _read_place(value: Any) -> UserLocation | None:
-    """Take a place, which stands a level deeper than elsewhere."""
+    """Take a location, which is one level deeper than in other dialects."""
     inner = value.get(LEVEL) if type(value) is dict else None
     location: UserLocation | None = LOCATION.read(inner)
     if location is not None and not inner:
@@ -41,7 +41,7 @@ ROWS = (
             "context_size": ("search_context_size", TEXT),
         },
         quiet={"search_context_size": "medium"},
-        # No other model takes the field (https://platform.openai.com/docs/guides/tools-web-search, 2026-11-18).
+        # No other model accepts the field (https://platform.openai.com/docs/guides/tools-web-search, 2026-11-18).
         models="search|sonar",
     ),
 )

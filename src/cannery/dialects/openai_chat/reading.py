@@ -1,7 +1,7 @@
-"""Reading Chat Completions requests.
+"""Reads Chat Completions requests.
 
-The messages are those of the family (``families.chat.reading``); every other field is a setting. A setting that is
-understood is taken, and what is left, at any level, is the residue.
+The messages are those of the family (``families.chat.reading``); every other field is a setting. Understood settings
+are taken, and the rest, at any level, is the residue.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cannery.wire.places import Places
 
 
 def read_request(body: bytes, places: Places) -> Request:
-    """The request that a body asks for."""
+    """Read the request from a body."""
     return read_listed(NAME, body, places, _read_request)
 
 

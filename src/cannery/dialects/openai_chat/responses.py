@@ -1,4 +1,4 @@
-"""What Chat Completions answers have beyond those of the family: refusals, annotations and log probabilities."""
+"""Chat Completions responses: fields beyond those of the family (refusals, annotations, log probabilities)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cannery.wire.contract import Piece
 
 
 def _complete(message: Object, pieces: list[Piece]) -> None:
-    """Add what an answer has and a request's message has not."""
+    """Add the fields that a response's message has and a request's message lacks."""
     if isinstance(message.get("content"), list):
         message["content"] = "".join(part.get("text", "") for part in message["content"])
     if message.get("content") == "" and "tool_calls" in message:

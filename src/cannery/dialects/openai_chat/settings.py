@@ -1,4 +1,4 @@
-"""Everything in a Chat Completions request that is not a message: tools, tool choice and controls, both ways."""
+"""Everything in a Chat Completions request except its messages: tools, tool choice and controls, both ways."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ from cannery.wire.settings import (
 )
 
 NAME = "openai_chat"
-# The older names of the limit and of the choice of tools.
+# The older names of the limit and of the tool choice.
 _LIMIT, _CALL = "max_tokens", "function_call"
 _CHOICES = {word: word for word in ("auto", "none", "required")}
-# The fields of an answer that are in the model.
+# The response fields that the model holds.
 MODELLED_ANSWER = frozenset(
     {
         *("model", "id", "object", "created", "choices[0].finish_reason"),
@@ -52,7 +52,7 @@ MODELLED_ANSWER = frozenset(
 
 
 def _read_both_limits(value: Any, reading: Reading) -> Said:
-    """The older limit beside one under the newer name that says nothing."""
+    """The older limit beside a newer one that is empty."""
     if type(value) is not int:
         return NOT_READ
     reading.written["max_completion_tokens"] = value
@@ -67,7 +67,7 @@ def _write_limit(value: int, to: Writing) -> Any:
 
 
 def _read_older_choice(choice: Any, reading: Reading) -> Said:
-    """The older name only knows the name of a function, which stands by itself."""
+    """Read the older tool choice, whose only field is the name of a function."""
     if "tool_choice" in reading.left:
         return NOT_READ
     reading.form.append(_CALL)
@@ -129,11 +129,11 @@ TABLE = SettingTable(
 
 
 def write_settings(request: Request, report: Report) -> Object:
-    """Every field of the body but the messages, in the usual form."""
+    """Every body field except the messages, in the usual form."""
     body = TABLE.write(request, report)
     if request.source != NAME:
         if request.stream is not True:
-            # Chat refuses options of a stream without one.
+            # Chat refuses stream options without a stream.
             body.pop("stream_options", None)
         if request.residue is not None:
             put_shared(report.taken, body)

@@ -1,9 +1,8 @@
 """OpenAI Responses (``POST /v1/responses``).
 
-Oddities: everything is an item of its own; ``instructions`` stand apart from the items; a call has
-two ids, and ``call_id`` is the one that pairs; a reasoning item must keep what follows it; ids of
-items are made by the server alone, so what came from elsewhere has none. Written against the types
-of openai 3.49.0 (2026-11-15).
+Oddities: everything is an item of its own; ``instructions`` are separate from the items; a call has two ids, and
+``call_id`` is the one that pairs; a reasoning item must keep the item after it; only the server generates item ids, so
+items from elsewhere have none. Written against the types of openai 3.49.0 (2026-11-15).
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ def write_request(request: Request, pieces: list[Piece], report: Report) -> dict
         if own_residue(lead.canister, NAME) is None:
             report_residue(lead.canister, report, lead.place)
     elif lead is not None:
-        # Of what followed it nothing is left, and an input there must be.
+        # Nothing is left of the item after it, and the input must not be empty.
         items = writer.items([lead])
     if writer.displaced is not None:
         body["instructions"] = writer.displaced
@@ -80,7 +79,7 @@ def write_request(request: Request, pieces: list[Piece], report: Report) -> dict
 
 
 def _leads_as_instructions(pieces: list[Piece], *, is_same: bool) -> bool:
-    """Whether the first piece goes into ``instructions``; alone it would leave no input."""
+    """Whether the first piece goes into ``instructions``; as the only piece it must stay in the input."""
     canister = pieces[0].canister if pieces else None
     if not isinstance(canister, SupervisorCanisterClass) or canister.content.kind != "text":
         return False
@@ -122,7 +121,7 @@ DIALECT = Dialect(
         "frequency_penalty": (0, 0.0),
         "presence_penalty": (0, 0.0),
         "service_tier": ("auto",),
-        # No other service keeps answers, so that none has to be told not to.
+        # No other service stores responses, so none needs to be told not to.
         "store": (True, False),
         "stream_options": ({"include_obfuscation": True}, {"include_obfuscation": False}),
         "text.verbosity": ("medium",),
@@ -167,7 +166,7 @@ DIALECT = Dialect(
             reply="previous_response_id",
             conversation="conversation",
             endpoint="/responses",
-            # Codex warms a connection up with this field; over HTTP it means nothing.
+            # Codex warms up a connection with this field; over HTTP it means nothing.
             ignored=("generate",),
         ),
         passed=PASSED,

@@ -1,11 +1,11 @@
-"""The usual forms of Responses items, and the words for what is unusual about one.
+"""The usual forms of Responses items, and the words for unusual ones.
 
-Readers and writers agree on these: a reader keeps as residue what the usual form does not say. The ``form`` of a
+Readers and writers share these: a reader keeps as residue what the usual form does not express. The ``form`` of a
 residue is a list of words: ``list`` (the content was a list), ``empty``, ``null``, ``absent`` (no content at all),
 ``part`` (a part of a message that could be an item), ``made`` (an image that is an item), ``custom`` (the output of a
-custom tool), ``bare`` (an item without an id), ``followed`` (reasoning with something behind it), ``answered``
-(reasoning of an answer that only the server's store has whole), ``instructions``, ``input`` (the whole input was a
-string), and ``after:<id>``, the reasoning item before this one.
+custom tool), ``bare`` (an item without an id), ``followed`` (reasoning with an item after it), ``answered`` (reasoning
+of a response that only the server's store has whole), ``instructions``, ``input`` (the whole input was a string), and
+``after:<id>``, the reasoning item before this one.
 """
 
 from __future__ import annotations
@@ -58,25 +58,25 @@ def form_words(residue: Residue | None) -> frozenset[str]:
 
 
 def reasoning_before(residue: Residue | None) -> str | None:
-    """The id of the reasoning item that stood before this one."""
+    """The id of the reasoning item before this one."""
     if residue is None or residue.form is None:
         return None
     return residue.form.partition(_AFTER)[2] or None
 
 
 def after(identifier: str | None) -> str:
-    """The word that says which reasoning item stands before; always the last of a form."""
+    """The word that names the reasoning item before; always the last of a form."""
     return f"{_AFTER}{identifier}" if identifier else ""
 
 
 def item_id(answer: str, kind: str, position: int) -> str:
-    """The id of an item of another dialect that needs one: the same on every run."""
+    """An item id for an item of another dialect that needs one: the same on every run."""
     code = hashlib.sha256(f"{answer}/{position}".encode("utf-8", "replace")).hexdigest()
     return f"{_PREFIXES[kind]}_{code[:32]}"
 
 
 def call_item(identifier: str, name: str, arguments: str, is_freeform: bool) -> Object:  # noqa: FBT001 - as a call has them
-    """A call in the usual form, without the id that only a server gives."""
+    """A call in the usual form, without the id that only a server generates."""
     if is_freeform:
         call = {"type": "custom_tool_call", "call_id": identifier, "name": name}
         return {**call, "input": arguments}
@@ -85,7 +85,7 @@ def call_item(identifier: str, name: str, arguments: str, is_freeform: bool) -> 
 
 
 def made_item(content: ImageContentClass) -> Object:
-    """The call that made an image in the usual form, without the id that only a server gives."""
+    """An image generation call in the usual form, without the id that only a server generates."""
     item: Object = {
         "type": "image_generation_call",
         "status": "completed",
@@ -97,7 +97,7 @@ def made_item(content: ImageContentClass) -> Object:
 
 
 def reasoning_item(content: ReasoningContentClass) -> Object:
-    """A reasoning item in the usual form, without the id that only a server gives."""
+    """A reasoning item in the usual form, without the id that only a server generates."""
     item: Object = {
         "type": "reasoning",
         "summary": [{"type": "summary_text", "text": text} for text in content.summaries],
@@ -110,18 +110,18 @@ def reasoning_item(content: ReasoningContentClass) -> Object:
 
 
 def is_sayable(citation: Citation) -> bool:
-    """Whether an annotation can say it: this dialect's own, or one of a page or of a file with a name."""
+    """Whether an annotation can express a citation: this dialect's own, or one of a page or a named file."""
     return citation.dialect == NAME or citation.url is not None or citation.title is not None
 
 
 def write_citation(citation: Citation, length: int) -> Any:
-    """An annotation: this dialect's own as it was; any other without a span covers the whole text."""
+    """An annotation: this dialect's own unchanged; any other without a span covers the whole text."""
     if citation.dialect == NAME:
         return decode_json(citation.raw)
     has_span = citation.start is not None and citation.end is not None
     if citation.url is None:
         place = citation.end if has_span else length
-        # Only this provider gives ids to its files.
+        # Only this provider assigns ids to its files.
         return {
             "type": "file_citation",
             "file_id": "",
@@ -138,7 +138,7 @@ def write_citation(citation: Citation, length: int) -> Any:
 
 
 def read_citation(item: Any) -> Citation:
-    """An annotation; where it points to a page or a file, in words that every dialect understands."""
+    """An annotation; if it points to a page or a file, in terms that every dialect understands."""
     raw = write_json(item)
     kind = item.get("type") if type(item) is dict else None
     if kind not in ("url_citation", "file_citation", "container_file_citation"):
@@ -157,7 +157,7 @@ def read_citation(item: Any) -> Citation:
 
 
 def own_media(content: ImageContentClass | FileContentClass) -> Object:
-    """An image or a file as this dialect says it: inline, by URL or by file id."""
+    """An image or a file in this dialect's form: inline, by URL or by file id."""
     payload = content.payload
     is_image = isinstance(content, ImageContentClass)
     if not isinstance(payload, Location):

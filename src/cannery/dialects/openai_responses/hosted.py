@@ -42,16 +42,16 @@ from cannery.wire.hosted import (
 )
 
 _GROUP = "namespace"
-# A shell in a container of the provider is no tool of the client.
+# A shell in the provider's container is not a client tool.
 _CONTAINER_SHELL = "shell in a container"
 _ALWAYS = '"always"'
-# The sizes of images, and their width to their height.
+# Image sizes, and their aspect ratios.
 _ASPECTS = {"1024x1024": "1:1", "1536x1024": "3:2", "1024x1536": "2:3"}
 _SIZES = {aspect: size for size, aspect in _ASPECTS.items()}
 
 
 def _read_allowed(value: Any) -> tuple[str, ...] | None:
-    """The only tools of a server that may be called, as a list or as a filter."""
+    """The allowed tools of a server, given as a list or as a filter."""
     if type(value) is not dict:
         return TEXTS.read(value)  # type: ignore[no-any-return]
     names = TEXTS.read(value.get("tool_names"))
@@ -65,7 +65,7 @@ def _read_aspect(size: Any) -> str | None:
 
 
 def _read_approval(value: Any) -> str | None:
-    """Which calls wait for a consent, as JSON; "" for none."""
+    """The calls that need approval, as JSON; "" for none."""
     said = "" if value == "never" else write_json(value)
     if type(value) is dict:
         value.clear()
@@ -110,7 +110,7 @@ ROWS = (
             "allowed_tools": ("allowed_tools", Form(_read_allowed, list)),
             "approval": ("require_approval", Form(_read_approval, decode_json)),
         },
-        # No other API asks for approval before a call; this one does unless it is told not to.
+        # No other API asks for approval before a call; this one does unless told otherwise.
         {"require_approval": "never"},
         {"defer_loading": False},
         ("label", "url"),
@@ -163,7 +163,7 @@ def _schema(required: list[str], **properties: Any) -> str:
 
 
 def _given(arguments: str) -> Object:
-    """The arguments of a call as an object; anything else as the text that it is."""
+    """The arguments of a call as an object; any other value stays text."""
     try:
         value = decode_json(arguments or "{}")
     except ValueError:
@@ -333,7 +333,7 @@ def _read_group(_: str, value: Object) -> Group | None:
         kind = str(item.get("type") if type(item) is dict else item)
         tool = read_tool(item) if type(item) is dict else None
         if tool is None or isinstance(tool.hosted, str):
-            # Of its fields none is told, since they may hold keys.
+            # Its field values are not reported, because they may hold keys.
             dropped.append((kind, path))
         else:
             tools.append((tool, path))
@@ -346,7 +346,7 @@ HOSTED = HostedTable(
     split=_split,
     read_block=read_block,
     write_use=write_use,
-    # The choice of a server has to name it.
+    # A choice of the server must name it.
     chosen=lambda tool: None if tool["type"] == "mcp" else tool["type"],
     pairs=frozenset({"shell_call"}),
     groups={_GROUP: _read_group},

@@ -1,7 +1,7 @@
-"""Items of hosted tools, both ways: a call and what came of it are one item.
+"""Items of hosted tools, both ways: a call and its outcome are one item.
 
-A code interpreter runs in a container of this provider, so that no such call from elsewhere can be sent; answers show
-it with an empty container id. Written against the types of openai 3.49.0 (2026-11-15).
+A code interpreter runs in a container of this provider, so calls from elsewhere cannot be sent; responses show them
+with an empty container id. Written against the types of openai 3.49.0 (2026-11-15).
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from cannery.wire.hosted import (
 )
 from cannery.wire.media import split_data_url
 
-# A search among tools that the client makes.
+# A tool search that the client performs.
 CLIENT_SEARCH = "tool_search of the client"
-# How the ids of items begin.
+# The prefixes of item ids.
 PREFIXES = {
     "shell_call": "sh",
     "local_shell_call": "lsh",
@@ -54,7 +54,7 @@ PREFIXES = {
 
 
 def read_block(tag: str, item: Object) -> Told | None:
-    """Take what an item tells out of it."""
+    """Take the meaning of an item out of it."""
     read = _ITEMS.get(tag)
     return None if read is None else read(item)
 
@@ -67,7 +67,7 @@ def _call_id(item: Object) -> str | None:
 
 
 def _client_call(tag: str, key: str, inner: tuple[str, ...] = ()) -> Any:
-    """What reads a call of a client's tool, whose arguments are a field of it."""
+    """A reader for calls of a client tool, whose arguments are one field."""
 
     def read(item: Object) -> ClientCall | None:
         identifier, given = _call_id(item), item.get(key)
@@ -186,7 +186,7 @@ def _read_code(item: Object) -> HostedUse | None:
     identifier, code = item.pop("id", None), item.pop("code", None)
     if type(identifier) is not str or type(code) is not str:
         return None
-    # A container is known only to its provider, and nothing is said by its name.
+    # Only its provider knows a container, and its name carries no meaning.
     item.pop("container_id", None)
     outputs = item.get("outputs")
     result = None
@@ -209,7 +209,7 @@ def _read_mcp(item: Object) -> HostedUse | None:
     if not (type(identifier) is str and type(name) is str and type(server) is str):
         return None
     call = McpCall(server, name, take_text(item, "arguments") or "{}")
-    # The consent to it stands in an item of its own.
+    # The approval is an item of its own.
     item.pop("approval_request_id", None)
     output, error = take_text(item, "output"), item.pop("error", None)
     result = None if output is None else Output(output)
@@ -218,7 +218,7 @@ def _read_mcp(item: Object) -> HostedUse | None:
 
 
 def _read_question(item: Object) -> HostedUse | None:
-    """A call that waits for a consent; no other API asks for one."""
+    """A call that waits for approval; no other API asks for one."""
     use = _read_mcp(item)
     if use is None:
         return None
@@ -240,7 +240,7 @@ def _read_consent(item: Object) -> Told | None:
 
 
 def _read_listing(item: Object) -> Implied | None:
-    """The tools of a server, which every server asks for itself."""
+    """The tools of a server, which every API server requests by itself."""
     if item.get("error"):
         return None
     tools = item.get("tools")

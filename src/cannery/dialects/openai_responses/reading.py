@@ -1,9 +1,9 @@
-"""Reading Responses requests, and the items of requests and responses.
+"""Reads Responses requests, and the items of requests and responses.
 
-A reader takes the keys that it understands from each object; what is left is the residue, as a patch of the form that
-the writer gives (``wire/patches.py``). An item becomes one canister, a message one for each part. An item of the model
-directly behind reasoning, or behind an item of an unknown type, is joined to it: they are one turn. Roles are
-normalized first, so a client's odd spelling never comes back.
+A reader takes the keys that it understands from each object; the rest is the residue, as a patch of the form that the
+writer gives (``wire/patches.py``). An item becomes one canister, a message one per part. An item of the model directly
+after reasoning, or after an item of an unknown type, is joined to it: they are one turn. Roles are normalized first, so
+a client's unusual spelling is not restored.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ from cannery.wire.wire_roles import read_role
 
 _ROLES = VOCABULARIES["openai"]
 _MESSAGE_ROLES = frozenset({"user", "assistant", "system", "developer"})
-# Items that the client says, and items that a developer says; the model says all others.
+# Client items, and developer items; all other items are the model's.
 _CLIENT_ITEMS = frozenset(
     {
         *("computer_call_output", "local_shell_call_output", "shell_call_output"),
@@ -69,20 +69,20 @@ _CLIENT_ITEMS = frozenset(
     }
 )
 _DEVELOPER_ITEMS = frozenset({"additional_tools", "configuration_update"})
-# The second stays on calls that are finished, image and all (github.com/Wei-Shaw/sub2api/issues/4051, 2026-07-11).
+# The second stays on calls that are finished, image included (github.com/Wei-Shaw/sub2api/issues/4051, 2026-07-11).
 _MADE_STATES = ("completed", "generating")
 _MISSING: Any = object()
-# What instructions and an input that is one string remember.
+# The forms of instructions and of an input that is one string.
 _INSTRUCTIONS = Residue(NAME, None, None, "instructions")
 _INPUT = Residue(NAME, None, None, "input")
-# What is left of a message that says that it is one.
+# The residue of a message with an explicit type.
 _TYPED = '{"s":{"type":"message"}}'
-# A content with the patch that gives back what else its part said.
+# A content with the patch that restores the rest of its part.
 _Part = tuple[Any, Object | None]
 
 
 def read_request(body: bytes, places: Places) -> Request:
-    """The request that a body asks for."""
+    """Read the request from a body."""
     return read_listed(NAME, body, places, _read_request)
 
 
@@ -113,7 +113,7 @@ def fail(path: Path, problem: str) -> NoReturn:
 
 
 def _text(value: Object, key: str, path: Path) -> str:
-    """Take a string that must be there."""
+    """Take a required string."""
     text = value.pop(key, _MISSING)
     if type(text) is not str:
         problem = "is required" if text is _MISSING else f"expected a string, got {kind_of(text)}"
@@ -156,9 +156,9 @@ class ItemReader:
         self.model: str | None = model if type(model) is str else None
         self._is_answer = is_answer
         self.when = now()
-        # Positions of calls and results whose ids were made here.
+        # Positions of calls and results with generated ids.
         self.made: list[int] = []
-        # Calls without a call_id: the kind, the id, and whether it was made. Results of the same kind without one
+        # Calls without a call_id: the kind, the id, and whether it was generated. Results of the same kind without one
         # answer them in this order.
         self._unpaired: list[tuple[bool, str, bool]] = []
         self._reasoning_id: str | None = None
@@ -180,7 +180,7 @@ class ItemReader:
             self._item(item, (key, index))
 
     def item(self, item: Object, path: Path) -> list[AnyCanister]:
-        """One item: gives the canisters that it became."""
+        """Read one item; returns its canisters."""
         start = len(self.canisters)
         self._item(item, path)
         return self.canisters[start:]
@@ -196,7 +196,7 @@ class ItemReader:
             read(self, item, path)
 
     def _follow(self, *, is_lone: bool = False) -> bool:
-        """Whether an item of the model is joined to the item before it, which is told so if it is reasoning."""
+        """Whether an item of the model is joined to the item before it; preceding reasoning records this."""
         is_joined, self._is_lone = self._is_lone, is_lone
         if is_joined:
             before = self.canisters[-1]
@@ -208,12 +208,12 @@ class ItemReader:
         return is_joined
 
     def _end_turn(self) -> None:
-        """Let what the model says next belong to nothing before it."""
+        """End the turn: the model's next item does not belong to the items before."""
         self._is_lone = False
         self._reasoning_id = None
 
     def _other(self, item: Object, kind: Any, path: Path) -> None:
-        """An item of any other type, kept to the letter."""
+        """An item of any other type, kept exactly."""
         if kind is None and type(item.get("id")) is str:
             kind = "item_reference"
         if type(kind) is not str:
@@ -262,7 +262,7 @@ class ItemReader:
         self._say(role, held, joined, residue, place)
 
     def _say(self, role: str, held: Any, joined: bool, residue: Any, path: Path) -> None:  # noqa: FBT001 - as the makers
-        """Add the canister of what a role says."""
+        """Add the canister of a role's content."""
         if role == "user":
             canister = new_user(held, self.when, joined, residue)
         elif role == "assistant":
@@ -275,7 +275,7 @@ class ItemReader:
     def _parts(
         self, content: list[Any], role: str, shared: tuple[bool, str, str | None], path: Path
     ) -> None:
-        """A canister for each part of a message; the first has what belongs to the whole of it."""
+        """A canister for each part of a message; the first holds what belongs to the whole message."""
         joined, mark, envelope = shared
         is_output = role == "assistant"
         word = "list" if is_output or _is_one_text(content) else ""
@@ -329,7 +329,7 @@ class ItemReader:
     def _call_id(
         self, item: Object, *, is_custom: bool, answers: bool = False
     ) -> tuple[str, list[str]]:
-        """Take the id that pairs calls and results; another one stands for it, where the item has none."""
+        """Take the id that pairs calls and results; a generated one replaces a missing id."""
         identifier = item.get("call_id")
         if type(identifier) is str and identifier:
             del item["call_id"]
@@ -371,7 +371,7 @@ class ItemReader:
             item["output"] = output
         envelope = patch = None
         if item and type(item.get("name")) is str:
-            # The name says what the call says, and is no loss where results have no names.
+            # The name repeats the call's, so it is no loss for targets whose results have no names.
             envelope = write_json({"s": {"name": item.pop("name")}})
         if item or dropped or inner:
             patch = patch_of(item, dropped, None if inner is None else {"output": {"i": inner}})
@@ -403,7 +403,7 @@ class ItemReader:
         self.add(new_assistant(held, self.when, joined, residue), path)
 
     def image(self, item: Object, path: Path) -> None:
-        """The call that made an image; without an image that can be shown it is like any other item."""
+        """The call that generated an image; without an image that can be shown it is like any other item."""
         made = _made(item)
         if made is None:
             self._other(item, item["type"], path)
@@ -431,13 +431,13 @@ _ITEMS = {
 
 
 def _is_one_text(content: list[Any]) -> bool:
-    """Whether a list holds only what a string could say."""
+    """Whether a list holds only what a string can express."""
     only = content[0] if len(content) == 1 else None
     return type(only) is dict and only.get("type") == "input_text"
 
 
 def _other_role(role: Any, path: Path) -> str:
-    """The role of a message that is spelled in an unusual way."""
+    """The role of a message with an unusual spelling."""
     if role is _MISSING:
         fail(path + ("role",), "is required")
     found = read_role(NAME, role, _ROLES, ".".join(map(str, path + ("role",))))
@@ -447,7 +447,7 @@ def _other_role(role: Any, path: Path) -> str:
 
 
 def read_part(part: Object, path: Path, is_output: bool) -> _Part:  # noqa: FBT001 - one signature for all parts
-    """What one part says, and the patch for the rest of it; ``is_output`` where the writer gives ``output_text``."""
+    """The content of one part, and the patch for the rest; ``is_output`` if the writer gives ``output_text``."""
     kind = part.get("type")
     if type(kind) is not str:
         fail(path + ("type",), "expected a string")
@@ -546,7 +546,7 @@ def _result_parts(output: list[Any], path: Path) -> tuple[Any, Object | None]:
     held = contents[0]
     text = held if type(held) is str else held.text if held.kind == "text" else ""
     if text == ERROR_PREFIX:
-        # The writer would leave out the space at its end.
+        # The writer would omit the space at its end.
         patches.setdefault("0", {}).setdefault("s", {})["text"] = text
     if len(contents) > 1 or type(held) is not str:
         held = new_parts(tuple(new_text(one) if type(one) is str else one for one in contents))
@@ -554,7 +554,7 @@ def _result_parts(output: list[Any], path: Path) -> tuple[Any, Object | None]:
 
 
 def _unflagged(held: Any) -> tuple[Any, Any]:
-    """A result without the words that say that the tool failed, and whether they were there."""
+    """A result without the text mark of a failed tool, and whether the mark was there."""
     if type(held) is str:
         words = read_error_flag(held)
         return (held, absent) if words is None else (words, True)
@@ -567,7 +567,7 @@ def _unflagged(held: Any) -> tuple[Any, Any]:
 
 
 def _texts(item: Object, key: str, kind: str, inner: Object) -> tuple[str, ...]:
-    """Take the texts of reasoning, with the patches of their parts; a list that has other parts too stays as well."""
+    """Take the texts of reasoning, with the patches of their parts; a list with other parts too stays as well."""
     parts = item.get(key)
     if type(parts) is not list:
         return ()
@@ -587,7 +587,7 @@ def _texts(item: Object, key: str, kind: str, inner: Object) -> tuple[str, ...]:
 
 
 def _made(item: Object) -> Any:
-    """The image that a call has made; None if it has made none, or none that could be shown."""
+    """The image that a call generated; None if there is none, or none that can be shown."""
     result, word = item.get("result"), item.get("output_format")
     if type(result) is not str or not result or item.get("status") not in _MADE_STATES:
         return None

@@ -1,8 +1,7 @@
-"""Whole Responses answers, both ways.
+"""Whole Responses responses, both ways.
 
-An answer that came from elsewhere needs complete items with ids: they are derived from the answer's
-own identifier, so the same answer gives the same bytes. Reasoning from elsewhere is shown as a
-summary and carries no payload.
+A response from elsewhere needs complete items with ids: they are derived from the response's own id, so the same
+response gives the same bytes. Reasoning from elsewhere is shown as a summary without a payload.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from cannery.wire.losses import Report
 from cannery.wire.places import Places
 from cannery.wire.residues import own_residue, recall
 
-# The status of an answer, or the reason why it is incomplete.
+# The status of a response, or the reason why it is incomplete.
 FINISHES = Finishes(
     {
         "completed": FinishReason.Stop,
@@ -58,7 +57,7 @@ COUNTS = Counts(
 )
 
 
-# An answer under way, with every field that the types require.
+# A response in progress, with every field that the types require.
 _BODY: Object = {
     "id": "",
     "object": "response",
@@ -77,7 +76,7 @@ _BODY: Object = {
     "top_p": None,
     "usage": None,
 }
-# What the writer says of an answer that says nothing of it.
+# The values that the writer gives for a response that does not state them.
 _USUAL = {
     key: encode(_BODY[key])
     for key in (
@@ -94,7 +93,7 @@ _USUAL = {
 
 
 def read_response(body: bytes, places: Places) -> Response:
-    """The answer that a body gives."""
+    """Read the response from a body."""
     return read_fields(NAME, body, places, _read_response)
 
 
@@ -105,7 +104,7 @@ def _read_response(fields: Fields, places: Places) -> Response:
         fail(("error" if is_error else "output",), problem)
     dropped = [key for key in _BODY if key not in fields]
     if "status" in dropped:
-        # How the answer ended is said nowhere in the body.
+        # The body does not say how the response ended.
         places.settings["finish"] = ()
     model = _value(fields, "model")
     reader = ItemReader(places.canisters, model, is_answer=True)
@@ -118,7 +117,7 @@ def _read_response(fields: Fields, places: Places) -> Response:
 def read_answer(
     fields: Object, canisters: list[AnyCanister], patches: Object, dropped: list[str]
 ) -> Response:
-    """The answer that fields of a body give beside its output; ``dropped`` are those that it lacks."""
+    """The response in the fields of a body, without its output; ``dropped`` are the fields that it lacks."""
     model, identifier = _take(fields, "model", str), _take(fields, "id", str)
     created = _take(fields, "created_at", int)
     finish = _take_finish(fields, canisters, patches)
@@ -143,13 +142,13 @@ def read_answer(
 
 
 def _value(fields: Object, key: str) -> Any:
-    """The value of a field, which may not be decoded yet; None if there is none."""
+    """The value of a field, which may be undecoded; None if there is none."""
     value = fields.get(key)
     return decode(value) if type(value) is Raw else value
 
 
 def _take(fields: Object, key: str, kind: type) -> Any:
-    """Take a value of one type, or absent for anything else."""
+    """Take a value of one type, or absent for any other."""
     value = _value(fields, key)
     if type(value) is not kind:
         return absent
@@ -158,7 +157,7 @@ def _take(fields: Object, key: str, kind: type) -> Any:
 
 
 def take_unsent(output: Any) -> Object:
-    """Take from the output what only answers have, which a server would refuse in a request; gives its patch."""
+    """Take response-only fields out of the output, which a server would refuse in a request; returns their patch."""
     listed = enumerate(output if type(output) is list else ())
     kept = {str(index): patch for index, item in listed if (patch := _unsent(item))}
     return {"output": {"i": kept}} if kept else {}
@@ -177,7 +176,7 @@ def _unsent(item: Any) -> Object | None:
 
 
 def _take_finish(fields: Object, canisters: list[AnyCanister], patches: Object) -> Any:
-    """Take the fields that say how an answer ended, as far as the writer says them again."""
+    """Take the fields for the finish reason, if the writer gives them again."""
     ended = {key: _value(fields, key) for key in ("status", "incomplete_details", "error")}
     finish = read_finish(ended, canisters)
     written = ending(None if finish is absent else finish, absent)
@@ -186,7 +185,7 @@ def _take_finish(fields: Object, canisters: list[AnyCanister], patches: Object) 
     details: Any = ended.get("incomplete_details")
     error = ended.get("error")
     if written["incomplete_details"] is not None:
-        # It was read from here, so both say the same reason.
+        # It was read from here, so both give the same reason.
         left = {key: details[key] for key in details if key != "reason"}
         del fields["incomplete_details"]
         if left:
@@ -194,7 +193,7 @@ def _take_finish(fields: Object, canisters: list[AnyCanister], patches: Object) 
     elif details is None:
         fields.pop("incomplete_details", None)
     if written["error"] is not None and type(error) is dict:
-        # What a writer makes up is nothing that an answer said, even where it says the same.
+        # Values that a writer makes up are not facts of the response, even if it has the same ones.
         missing = [key for key in written["error"] if key not in error]
         patches["error"] = {"s": error, "x": missing} if missing else {"s": error}
         del fields["error"]
@@ -204,7 +203,7 @@ def _take_finish(fields: Object, canisters: list[AnyCanister], patches: Object) 
 
 
 def _take_usage(fields: Object, patches: Object) -> Any:
-    """Take the token counts."""
+    """Take the usage."""
     value: Any = _value(fields, "usage")
     usage, patch = COUNTS.take(value)
     if usage is not absent or value is None:
@@ -215,7 +214,7 @@ def _take_usage(fields: Object, patches: Object) -> Any:
 
 
 def read_finish(body: Object, canisters: list[AnyCanister]) -> Any:
-    """Why the answer ended, or absent while it is under way."""
+    """The finish reason, or absent while the response is in progress."""
     word, details = body.get("status"), body.get("incomplete_details")
     if word == "incomplete":
         word = str(details.get("reason")) if type(details) is dict else word
@@ -225,7 +224,7 @@ def read_finish(body: Object, canisters: list[AnyCanister]) -> Any:
 
 
 def write_response(response: Response, report: Report) -> Object:
-    """The body of an answer."""
+    """The body of a response."""
     body = _write_body(response, report)
     residue = own_residue(response, NAME)
     return body if residue is None else recall(body, residue.envelope)
@@ -248,12 +247,12 @@ def _write_body(response: Response, report: Report) -> Object:
 
 
 def answer_body(identifier: str, model: str, created_at: int) -> Object:
-    """An answer under way, with every field that the types require."""
+    """A response in progress, with every field that the types require."""
     return {**_BODY, "id": identifier, "created_at": created_at, "model": model, "output": []}
 
 
 def ending(finish: FinishReason | None, usage: Any) -> Object:
-    """The fields that say how an answer ended."""
+    """The fields for the finish reason."""
     fields: Object = {"status": "completed", "incomplete_details": None, "error": None}
     word = FINISHES.word(finish)
     if word == "failed":
@@ -267,7 +266,7 @@ def ending(finish: FinishReason | None, usage: Any) -> Object:
 
 
 class AnswerWriter(ItemWriter):
-    """Writes the items of an answer, each complete."""
+    """Writes the items of a response, each complete."""
 
     def __init__(self, report: Report, identifier: str, *, is_same: bool) -> None:
         super().__init__(report, is_same=is_same)
@@ -278,15 +277,15 @@ class AnswerWriter(ItemWriter):
         return item_id(self.identifier, kind, len(self.written))
 
     def opaque_item(self, content: OpaqueContentClass) -> Any:
-        """An item that only this dialect understands; the residue of the answer may add to it."""
+        """An item that only this dialect understands; the residue of the response may add to it."""
         return decode_json(content.json)
 
     def is_detached(self, residue: Residue) -> bool:  # noqa: ARG002 - ItemWriter asks for it
-        """Never: an answer is what its server made it."""
+        """Never: a response stays as its server made it."""
         return False
 
     def message(self, group: list[Piece]) -> Object | None:
-        """One message; the model's has all that the types require."""
+        """One message; the model's has all fields that the types require."""
         if own_residue(group[0].canister, NAME) is not None:
             return super().message(group)
         parts = [part for piece in group for part in self.parts(piece, "assistant")]
@@ -313,7 +312,7 @@ class AnswerWriter(ItemWriter):
         piece: Piece,
         follower: Piece | None,  # noqa: ARG002 - ItemWriter asks for it
     ) -> Object | None:
-        """A reasoning item: this dialect's own as it was, any other as a summary to be shown."""
+        """A reasoning item: this dialect's own unchanged, any other as a summary."""
         content: ReasoningContentClass = piece.canister.held
         residue = own_residue(piece.canister, NAME)
         if residue is not None:

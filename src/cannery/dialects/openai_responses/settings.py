@@ -1,4 +1,4 @@
-"""Everything in a Responses request that is not an item: tools, tool choice and controls, both ways."""
+"""Everything in a Responses request except its items: tools, tool choice and controls, both ways."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ from cannery.wire.tools import NO_PARAMETERS, take_facts
 
 NAME = "openai_responses"
 _SUMMARIES = frozenset({"auto", "concise", "detailed"})
-# The fields of a function that writing always gives.
+# The function fields that writing always gives.
 _ALWAYS = ("parameters", "strict")
 _CHOICES = frozenset({"auto", "none", "required"})
-# Hosted tools that a choice names only in a list of those that are allowed.
+# Hosted tools that a choice can name only in a list of allowed tools.
 _LISTED = frozenset({"web_search"})
 
 
@@ -63,7 +63,7 @@ _LISTED = frozenset({"web_search"})
 
 
 def patch_of(left: Object, dropped: Sequence[str] = (), inner: Object | None = None) -> str | None:
-    """The text of the patch that gives back what was left of an object."""
+    """The text of the patch that restores the rest of an object."""
     open_fields(left)
     if inner or dropped:
         patch = nested(left, inner or {}, dropped)
@@ -116,7 +116,7 @@ def _write_tools(request: Request, body: Object, report: Report) -> None:
 
 
 def write_tool(tool: Tool) -> Any:
-    """A tool in the usual form; ``strict`` is always said, since it defaults to true here only."""
+    """A tool in the usual form; ``strict`` is always given, because only here it defaults to true."""
     if type(tool.hosted) is str:
         return Fragment(tool.hosted)
     written: Object = {"type": "custom" if tool.is_freeform else "function", "name": tool.name}
@@ -133,7 +133,7 @@ def write_tool(tool: Tool) -> Any:
 
 
 def _make_legal(written: Object, tool: Tool) -> None:
-    """Change what the server would refuse of a function of another provider: an object lists its properties."""
+    """Change the parts of another provider's function that the server would refuse: an object lists its properties."""
     if isinstance(tool.schema, str) and not lists_properties(tool.schema):
         written["parameters"] = object_schema(decode_json(tool.schema))
 
@@ -146,7 +146,7 @@ def _read_choice(value: Any, reading: Reading) -> Said:
         return new_tool_choice(value), None
     if type(value) is not dict:
         return NOT_READ
-    # Which tools are custom ones decides how the choice of one is written.
+    # The set of custom tools decides how the choice of one is written.
     freeform = {tool.name for tool in reading.tools if tool.is_freeform}
     hosted = _hosted_names(reading.tools)
     if value.get("type") == "allowed_tools":
@@ -181,7 +181,7 @@ def _read_allowed(value: Object, freeform: set[str], hosted: set[str]) -> Said:
 
 
 def _chosen(choice: Any, hosted: set[str]) -> str | None:
-    """The name of a chosen tool; that of a hosted tool is its type."""
+    """The name of a chosen tool; a hosted tool's is its type."""
     if type(choice) is not dict:
         return None
     if choice.get("type") not in ("function", "custom"):
@@ -192,7 +192,7 @@ def _chosen(choice: Any, hosted: set[str]) -> str | None:
 
 
 def _take_chosen(choice: Object, freeform: set[str]) -> Object | None:
-    """Take what will be written of a chosen tool, and give the patch of the rest."""
+    """Take the part of a tool choice that will be written, and give the patch of the rest."""
     if choice["type"] not in ("function", "custom"):
         del choice["type"]
         return setting(choice, {}, {})
@@ -227,7 +227,7 @@ def _write_choice(choice: ToolChoice, to: Writing) -> Any:
 
 
 def _named(name: str, freeform: set[str], hosted: set[str]) -> Object:
-    """A tool as a choice names it."""
+    """A tool in the form of a tool choice."""
     if name in hosted:
         return {"type": name}
     return {"type": "custom" if name in freeform else "function", "name": name}
@@ -237,7 +237,7 @@ def _named(name: str, freeform: set[str], hosted: set[str]) -> Object:
 
 
 def _read_summary(value: Any, _: Reading) -> Said:
-    """How thoughts are shown; that they are not is the default, which is not said."""
+    """Read how thoughts are shown; hidden thoughts are the default, which is not written."""
     if type(value) is not str:
         return NOT_READ
     return value, Spelled() if value in UNSHOWN else None
@@ -268,14 +268,14 @@ TABLE = SettingTable(
         Setting("summary", "reasoning.summary", Form(read=_read_summary)),
         Setting("metadata", "metadata", OBJECT, texts_only),
         Setting("user", "user", TEXT),
-        # Usage comes with every answer, so asking for it needs no words.
+        # Every response reports usage, so the request for it is not written.
         Setting("include_usage", "", UNSAID),
         Setting("stream", "stream", FLAG),
     ),
     {"finish": "status"},
     tools=_write_tools,
 )
-# The fields of an answer that are in the model; it repeats the settings.
+# The response fields that the model holds; a response repeats the settings.
 MODELLED_ANSWER = TABLE.modelled | {
     *("tools", "instructions", "input", "text.format.type", "id", "object"),
     *("created_at", "completed_at", "status", "usage", "usage.total_tokens"),
@@ -284,7 +284,7 @@ MODELLED_ANSWER = TABLE.modelled | {
 
 
 def write_settings(request: Request, report: Report) -> Object:
-    """Every field of the body but the instructions and the items, in the usual form."""
+    """Every body field except the instructions and the items, in the usual form."""
     body = TABLE.write(request, report)
     if request.source != NAME and request.residue is not None:
         put_shared(report.taken, body)

@@ -1,9 +1,9 @@
-"""Reading Responses streams.
+"""Reads Responses streams.
 
 Events name an item by ``output_index`` and a part of it by ``content_index`` or ``summary_index``, so items may
-interleave. Deltas pass through as they come; the finished item has the last word, and what no delta said is taken from
-it: servers may leave deltas out, and a reasoning item is sealed only when it is done. Parts start in the order of the
-output: what comes of an item while a message or a hosted call before it is under way waits for that to be done.
+interleave. Deltas pass through as they come; the finished item has the last word, and content without deltas is taken
+from it: servers may leave deltas out, and a reasoning item is sealed only when it is done. Parts start in the order of
+the output: events of an item wait while a message or a hosted call before it is open.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _DELTAS = {
     "response.function_call_arguments.delta": ("arguments", None),
     "response.custom_tool_call_input.delta": ("arguments", None),
 }
-# Events that say nothing which deltas, finished items or the writer do not say anyway.
+# Events without facts beyond those of deltas, finished items or the writer.
 _SILENT = frozenset(
     {
         *("response.created", "keepalive"),
@@ -64,7 +64,7 @@ _SILENT = frozenset(
     }
 )
 _ENDS = frozenset({"response.completed", "response.incomplete"})
-# What events say of the whole answer, and what every event has.
+# Event fields of the whole response, and fields that every event has.
 _MODELLED = frozenset(
     {
         *("id", "object", "created_at", "model", "output"),
@@ -77,12 +77,12 @@ _OF_DELTAS = (
     *("summary_index", "delta"),
 )
 _ERRORS = frozenset({"error", "response.failed"})
-# Beyond this, a number of a part is none that a server counted up to.
+# A larger part number was not counted by a server.
 _MOST_PARTS = 1000
 
 
 class _Part(OpenPart):
-    """A part under way, of no kind until it starts: what was said of it by channel and segment, and its citations."""
+    """An open part, without a kind until it starts: its text by channel and segment, and its citations."""
 
     def __init__(self, index: int, kind: str = "") -> None:
         super().__init__(index, kind)
@@ -91,13 +91,13 @@ class _Part(OpenPart):
 
 
 class _Item:
-    """An item under way; a message has a part for each of its contents, any other item has one."""
+    """An open item; a message has a part for each of its contents, any other item has one."""
 
     def __init__(self, value: Object) -> None:
         self.value = value
         self.kind = str(value.get("type"))
         self.parts: dict[int, _Part] = {}
-        # Whether it is joined to what comes before it.
+        # Whether it is joined to the item before it.
         self.follows = False
         self.is_done = False
 
@@ -107,7 +107,7 @@ class _Item:
 
 
 class ResponsesStreamReader(EventReader[_Part]):
-    """Takes the bytes of a stream and gives events."""
+    """Consumes the bytes of a stream and gives events."""
 
     dialect = NAME
     part = _Part
@@ -115,21 +115,21 @@ class ResponsesStreamReader(EventReader[_Part]):
     def __init__(self) -> None:
         super().__init__()
         self._reader = ItemReader([], is_answer=True)
-        # The events that came before the answer had a name.
+        # The events that came before the response had an id.
         self._waiting: list[Event] = []
         self._items: dict[int, _Item] = {}
         self._ids: dict[str, int] = {}
         self._last: _Item | None = None
-        # The end of reasoning, until it is known whether something follows it.
+        # The end of reasoning, held until it is known whether an item follows.
         self._thought: PartEnd | None = None
-        # Items that have yet to start a part, and the events of items behind them; a heap of the indices of each.
+        # Items without a started part, and the events of later items; a heap of the indices of each.
         self._unsettled: set[int] = set()
         self._first_unsettled: list[int] = []
         self._behind: dict[int, list[tuple[Object, str]]] = {}
         self._first_behind: list[int] = []
 
     def event(self, value: Object, frame: Frame) -> None:
-        """Read an event; one of an item waits for the items before it."""
+        """Read an event; an event of an item waits for the items before it."""
         kind, index = str(value.get("type")), value.get("output_index")
         error = error_of(value) if "error" in value or kind in _ERRORS else None
         if error is not None:
@@ -138,7 +138,7 @@ class ResponsesStreamReader(EventReader[_Part]):
             return
         if not self._is_started:
             if type(value.get("response")) is not dict and not self._says(value, kind):
-                # What comes before the answer has a name must not take it the chance to get one.
+                # Events before the response has an id must not prevent it from getting one.
                 if kind not in _SILENT:
                     self._waiting.append(Unknown(NAME, kind, frame.data))
                 return
@@ -157,7 +157,7 @@ class ResponsesStreamReader(EventReader[_Part]):
                 self._catch_up()
 
     def end(self) -> None:
-        """Tell what waited; the answer is incomplete."""
+        """Emit what waited; the response is incomplete."""
         self._end_items()
         super().end()
 
@@ -167,11 +167,11 @@ class ResponsesStreamReader(EventReader[_Part]):
 
     @staticmethod
     def _says(event: Object, kind: str) -> bool:
-        """Whether an event is about the answer itself."""
+        """Whether an event concerns the response itself."""
         return kind in _ENDS or kind in _DELTAS or "output_index" in event
 
     def start(self, kind: str, value: Object) -> None:
-        """Take what is known of the answer."""
+        """Read the known facts of the response."""
         response = object_of(value.get("response"))
         model = text(response.get("model"))
         self._reader.model = self._model = None if model is absent else model
@@ -182,20 +182,20 @@ class ResponsesStreamReader(EventReader[_Part]):
         self._out += self._waiting
 
     def _is_behind(self, index: int) -> bool:
-        """Whether an item before this one may yet start a part."""
+        """Whether an item before this one may still start a part."""
         first = self._first_unsettled
         while first and first[0] not in self._unsettled:
             heappop(first)
         return bool(first) and first[0] < index
 
     def _catch_up(self, *, is_all: bool = False) -> None:
-        """Take what waited, as far as nothing before it is under way."""
+        """Process waiting events up to the first item that is still open."""
         first = self._first_behind
         while first and (is_all or not self._is_behind(first[0])):
             self._admit(heappop(first))
 
     def _admit(self, index: int) -> None:
-        """Take what waited of one item."""
+        """Process the waiting events of one item."""
         for event, data in self._behind.pop(index, ()):
             self._item_event(str(event.get("type")), event, data)
 
@@ -230,7 +230,7 @@ class ResponsesStreamReader(EventReader[_Part]):
                 self._part(item, 0)
 
     def _end_thought(self, *, is_followed: bool = False) -> None:
-        """End reasoning that is done; it says so, if the model goes on behind it."""
+        """End finished reasoning, and record whether the model continues after it."""
         end, self._thought = self._thought, None
         if end is not None:
             residue = end.residue
@@ -239,7 +239,7 @@ class ResponsesStreamReader(EventReader[_Part]):
             self._out.append(PartEnd(end.index, residue))
 
     def _part(self, item: _Item, position: int) -> _Part:
-        """A part of an item; those before it keep the numbers before its own."""
+        """A part of an item; earlier parts keep the numbers before its own."""
         for place in range(len(item.parts), min(position, _MOST_PARTS)):
             self._part(item, place)
         part = item.parts.get(position)
@@ -248,7 +248,7 @@ class ResponsesStreamReader(EventReader[_Part]):
         return part
 
     def _open_part(self, item: _Item, position: int, kind: str, **more: Any) -> None:
-        """Start a part; the first one has what is known of the item."""
+        """Start a part; the first one has the known facts of the item."""
         is_first = not item.started()
         part = self._part(item, position)
         part.kind = kind
@@ -284,7 +284,7 @@ class ResponsesStreamReader(EventReader[_Part]):
         self._open_part(item, position, kind, residue=self._kept(set_again(left)))
 
     def part_done(self, event: Object) -> None:
-        """A part of an unknown type comes whole when it is done; the others are told by their deltas."""
+        """A part of an unknown type arrives whole when it is done; the others come as deltas."""
         item = self._found(event)
         position, part = event.get("content_index"), event.get("part")
         if item is None or item.kind != "message" or type(position) is not int:
@@ -304,7 +304,7 @@ class ResponsesStreamReader(EventReader[_Part]):
         return None if item is None or item.is_done else item
 
     def _item_id(self, event: Object) -> str | None:
-        """The id of the item that an event is about."""
+        """The id of an event's item."""
         index, identifier = event.get("output_index"), event.get("item_id")
         item = self._items.get(index) if type(index) is int else None
         if item is not None and type(identifier) is not str:
@@ -312,7 +312,7 @@ class ResponsesStreamReader(EventReader[_Part]):
         return identifier if type(identifier) is str else None
 
     def _started(self, event: Object) -> _Part | None:
-        """The part that an event is about, if it has started."""
+        """The part of an event, if it has started."""
         item = self._found(event)
         if item is None:
             return None
@@ -338,7 +338,7 @@ class ResponsesStreamReader(EventReader[_Part]):
         self._out.append(Delta(part.index, words, channel, segment, None, residue))
 
     def _complete(self, part: _Part, channel: str, whole: str, segment: int = 0) -> None:
-        """Say what no delta has said."""
+        """Emit the text that no delta had."""
         pieces = part.said.get((channel, segment))
         said = "".join(pieces or ())
         if pieces is None or (whole.startswith(said) and len(whole) > len(said)):
@@ -355,7 +355,7 @@ class ResponsesStreamReader(EventReader[_Part]):
             self._out.append(Delta(part.index, "", "citation", citation=citation))
 
     def done_item(self, event: Object) -> None:
-        """An item is complete; one that never began is known by its id, where it has one."""
+        """An item is complete; an item that never started is known by its id, if it has one."""
         index, value = event.get("output_index"), event.get("item")
         if type(index) is not int or type(value) is not dict:
             return
@@ -371,7 +371,7 @@ class ResponsesStreamReader(EventReader[_Part]):
         take_unsent([value])
         canisters = self._reader.item(value, ("output", index))
         started = item.started()
-        # Not every server counts parts from zero: then they are known by their order.
+        # Not every server counts parts from zero; such parts are matched by order.
         is_counted = not started or started[-1] < len(canisters)
         unheard = started[-1] + 1 if started else 0
         for position, canister in enumerate(canisters):
@@ -394,7 +394,7 @@ class ResponsesStreamReader(EventReader[_Part]):
             own = canister.residue if kind == "whole" else None
             self._open_part(item, position, kind, content=whole, residue=own)
         if part.kind != kind:
-            # The finished item contradicts its own beginning: what was said stands.
+            # The finished item contradicts its own beginning, which was already emitted and stands.
             self._out.append(PartEnd(part.index))
             return
         if part.kind == "invocation":
@@ -445,10 +445,10 @@ class ResponsesStreamReader(EventReader[_Part]):
         self._out.append(Finish(reason, absent, beside, response.residue))
 
     def _places(self, values: list[Object]) -> list[int]:
-        """Where the items of the finished output stand in the stream.
+        """The positions in the stream of the items of the finished output.
 
-        Not every server counts its output as its events do, nor keeps the ids of its items: an item is known by its
-        id, else by its call, else by its position.
+        Not every server counts its output as its events do, nor keeps the ids of its items: an item is known by its id,
+        else by its call, else by its position.
         """
         streamed = {index: item.value for index, item in self._items.items()}
         for index, events in self._behind.items():
@@ -474,7 +474,7 @@ class ResponsesStreamReader(EventReader[_Part]):
         return places  # type: ignore[return-value]
 
     def _is_like(self, index: int, value: Object, streamed: Object) -> bool:
-        """Whether a finished item may be the one that was streamed at its place."""
+        """Whether a finished item may be the one that was streamed at its position."""
         item = self._items.get(index)
         return streamed.get("type") == value.get("type") or (item is not None and not item.is_done)
 
@@ -489,7 +489,7 @@ _ITEM_EVENTS: dict[str, Callable[[ResponsesStreamReader, Object], None]] = {
 
 
 def _names(value: Object) -> list[tuple[Any, ...]]:
-    """What an item may be known by, the surest first."""
+    """The keys by which an item may be known, the most reliable first."""
     names = (("id", value.get("id")), ("call_id", str(value.get("type")), value.get("call_id")))
     return [name for name in names if type(name[-1]) is str and name[-1]]
 
@@ -497,7 +497,7 @@ def _names(value: Object) -> list[tuple[Any, ...]]:
 def _claim(
     names: list[tuple[Any, ...]], named: dict[tuple[Any, ...], deque[int]], free: set[int]
 ) -> int | None:
-    """The first item with one of these names that is not taken yet."""
+    """The first item with one of these keys that is not taken yet."""
     for name in names:
         indices = named.get(name, ())
         while indices:
@@ -509,12 +509,12 @@ def _claim(
 
 
 def error_of(event: Object) -> Object | None:
-    """The error that an event tells of, if it does."""
+    """The error in an event, if any."""
     kind, error, response = event.get("type"), event.get("error"), event.get("response")
     if kind == "response.failed" and type(response) is dict:
         error = response.get("error") or {}
     elif kind == "error" and not error:
-        # The SDK's type of this event has the fields side by side; the API nests them.
+        # The SDK's type of this event has the fields at its top level; the API nests them.
         keys = ("type", "code", "message", "param")
         error = {key: event[key] for key in keys if key in event}
     if type(error) is str and error:
@@ -531,7 +531,7 @@ def _kind_of(canister: AnyCanister) -> str:
 
 
 def _first_residue(item: _Item) -> Residue | None:
-    """What is known of an item when it begins, so that a writer of this dialect can keep its id."""
+    """The known facts of an item at its start, so that a writer of this dialect can keep its id."""
     value = item.value
     if item.kind == "message":
         taken = {"content", "role"} if value.get("role") == "assistant" else {"content"}

@@ -1,8 +1,8 @@
-"""Writing Responses streams.
+"""Writes Responses streams.
 
-Items may be under way side by side, so nothing has to wait: a call or a thought is an item of its own, and texts that
-follow each other are the parts of one message, which ends when something else begins. What this dialect's own stream
-said of an item, of the answer and of its end is kept; anything else gets the ids and fields that a whole answer has.
+Items may be open side by side, so nothing has to wait: a call or a thought is an item of its own, and texts that follow
+each other are the parts of one message, which ends when something else begins. The facts of this dialect's own stream
+about an item, the response and its end are kept; anything else gets the ids and fields of a whole response.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _SEGMENTS = {
     "text": ("content_part", "reasoning_text", "content_index", "reasoning_text"),
 }
 _ENDS = ("completed", "incomplete", "failed")
-# The kinds of errors that the SDK has a code for; anything else is the server's fault.
+# The error kinds with a code in the SDK; any other is the server's fault.
 _CODES = {
     "invalid_request_error": "invalid_prompt",
     "rate_limit_error": "rate_limit_exceeded",
@@ -72,7 +72,7 @@ _CODES = {
 
 
 class _Item:
-    """An item under way."""
+    """An open item."""
 
     def __init__(self, output_index: int, value: Object) -> None:
         self.output_index = output_index
@@ -83,31 +83,31 @@ class _Item:
 
     @property
     def place(self) -> Object:
-        """How events name the item."""
+        """The fields by which events name the item."""
         return {"item_id": self.value["id"], "output_index": self.output_index}
 
 
 class _Part(WrittenPart):
-    """A part under way."""
+    """An open part."""
 
     def __init__(self, start: PartStart) -> None:
         super().__init__(start)
         self.item: _Item | None = None
         self.content_index = 0
-        # What came whole.
+        # Content that arrived whole.
         self.value: Object = {}
         self.annotations: list[Any] = []
-        # Citations of the whole text, and those behind them, wait until it is complete.
+        # Citations of the whole text, and those after them, wait until it is complete.
         self.late: list[Citation] = []
         self.encrypted: list[str] = []
-        # Channel and segment -> position on the wire and what was said.
+        # Channel and segment -> position on the wire and text so far.
         self.segments: dict[tuple[str, int], tuple[int, list[str]]] = {}
         # The last position of each channel.
         self.counts: dict[str, int] = {}
 
 
 class ResponsesStreamWriter(EventWriter[_Part]):
-    """Takes events and gives the bytes of a stream."""
+    """Consumes events and gives the bytes of a stream."""
 
     dialect = NAME
     part = _Part
@@ -118,27 +118,27 @@ class ResponsesStreamWriter(EventWriter[_Part]):
         self._number = 0
         self._message: _Item | None = None
         self._output: dict[int, Object] = {}
-        # Where the items with an id stand, and what was said of items that have not come yet.
+        # The positions of items with an id, and events of items that have not come yet.
         self._places: dict[str, int] = {}
         self._early: dict[str, list[Unknown]] = {}
         self._count = 0
 
     def lane(self, start: PartStart) -> None:
-        """Every event has the index of its item, so that none waits."""
+        """No lane: every event has the index of its item."""
 
     def start(self, event: Start) -> bytes:  # noqa: ARG002 - it is kept
-        """Begin the answer."""
+        """Begin the response."""
         return self._begin()
 
     def begin(self) -> bytes:
-        """What is known of the answer."""
+        """Write the known facts of the response."""
         created = self._created()
         self._body["id"] = self._identifier("") or NO_IDENTIFIER
         self._body["model"] = self._model()
         self._body["created_at"] = 0 if created is absent else created
         body = self._body | self._own_envelope(self._start)
         written = self._emit("created", response=body, **self._own_part(self._start))
-        # This dialect's own stream says itself that it is in progress.
+        # This dialect's own stream reports that it is in progress.
         return written if self._is_same else written + self._emit("in_progress", response=body)
 
     def _emit(self, kind: str, **fields: Any) -> bytes:
@@ -148,7 +148,7 @@ class ResponsesStreamWriter(EventWriter[_Part]):
         return frame
 
     def unknown(self, event: Unknown, value: Object) -> bytes:
-        """An event that only this dialect understands: said again, behind the beginning of its item."""
+        """Write an event that only this dialect understands, after the start of its item."""
         written = self._begin()
         if event.item is not None and event.item not in self._places:
             self._early.setdefault(event.item, []).append(event)
@@ -169,13 +169,13 @@ class ResponsesStreamWriter(EventWriter[_Part]):
         return foreign_frame(event.name, value)
 
     def finish(self, event: Finish) -> bytes:
-        """The whole answer."""
+        """Write the whole response."""
         written = self._seal()
         answer = {**self._body, "output": self._items(), **ending(event.reason, self._counted())}
         name = answer["status"]
         around = event.around
         if around is not None and around.dialect == NAME:
-            # The output stays what the items were when they were done.
+            # The output stays as the items were when they were done.
             answer = {**recall(answer, around.envelope), "output": answer["output"]}
             name = answer["status"] if answer.get("status") in _ENDS else name
         return written + self._emit(name, response=answer, **self._own_envelope(event))
@@ -184,7 +184,7 @@ class ResponsesStreamWriter(EventWriter[_Part]):
         return None if self._usage is None else self._usage.usage
 
     def fail(self, event: Failure, own: Object | None) -> bytes:
-        """End the answer with an error."""
+        """End the response with an error."""
         written = self._begin()
         code = _CODES.get(event.kind, "server_error")
         error = {"code": code, "message": event.message, "type": event.kind}
@@ -198,7 +198,7 @@ class ResponsesStreamWriter(EventWriter[_Part]):
         return [self._output[index] for index in sorted(self._output)]
 
     def _add(self, known: Object) -> tuple[_Item, bytes]:
-        """Begin an item; its id is the one it had here, or one that a whole answer would have."""
+        """Begin an item, with its id in this dialect or a generated one."""
         if type(known.get("id")) is not str:
             kind = known.get("type", "message")
             known = {**known, "id": item_id(self._body["id"], kind, self._count)}
@@ -214,7 +214,7 @@ class ResponsesStreamWriter(EventWriter[_Part]):
         return self._emit("output_item.done", output_index=item.output_index, item=value)
 
     def _seal(self) -> bytes:
-        """End the message under way, now or with its last open part."""
+        """Seal the open message, now or with its last open part."""
         message, self._message = self._message, None
         if message is None:
             return b""
@@ -229,7 +229,7 @@ class ResponsesStreamWriter(EventWriter[_Part]):
         return self._done(message, value)
 
     def open(self, part: _Part) -> bytes:
-        """Begin an item, or a part of the message under way."""
+        """Begin an item, or a part of the open message."""
         start = part.start
         if part.kind in _TEXT:
             return self._start_part(part, self._recall(_spoken_part(part, ""), start))
@@ -246,7 +246,7 @@ class ResponsesStreamWriter(EventWriter[_Part]):
         return self._open_thought(part) if self._is_own_thought(part) else self._seal()
 
     def _start_part(self, part: _Part, empty: Object) -> bytes:
-        """Begin a part of the message under way, or of a new one."""
+        """Begin a part of the open message, or of a new one."""
         envelope = self._own(part.start).envelope
         written = b"" if envelope is None else self._seal()
         if self._message is None:
@@ -263,7 +263,7 @@ class ResponsesStreamWriter(EventWriter[_Part]):
         )
 
     def _open_item(self, part: _Part, value: Object) -> bytes:
-        """Begin an item that is one part."""
+        """Begin an item with a single part."""
         sealed = self._seal()
         part.item, added = self._add(self._recall(value, part.start))
         return sealed + added
@@ -292,7 +292,7 @@ class ResponsesStreamWriter(EventWriter[_Part]):
         )
 
     def _image(self, residue: Residue | None, content: ImageContentClass) -> bytes:
-        """The call that made an image: this server's own as it was."""
+        """The call that generated an image: this server's own unchanged."""
         if residue is not None and residue.dialect == NAME:
             is_made = MADE in form_words(residue)
             return self._opaque(recall(made_item(content), residue.part)) if is_made else b""
@@ -307,7 +307,7 @@ class ResponsesStreamWriter(EventWriter[_Part]):
         return written + self._done(item, value)
 
     def _canister(self, canister: AnyCanister) -> bytes:
-        """What is not the model's own, if it is this server's."""
+        """A canister that is not the model's, if it is this server's."""
         held = canister.held
         if isinstance(held, OpaqueContentClass):
             return self._opaque(decode_json(held.json)) if held.dialect == NAME else b""
@@ -416,7 +416,7 @@ class ResponsesStreamWriter(EventWriter[_Part]):
         return written + self._emit(f"{name}.delta", **fields | self._own_part(event))
 
     def end(self, part: _Part, event: PartEnd) -> bytes:
-        """End a part, and the item that it is or was the last of."""
+        """End a part, and its item if it was the last of it."""
         if part.item is None:
             return b""
         own = event.residue or part.start.residue

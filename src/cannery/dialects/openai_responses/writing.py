@@ -1,9 +1,9 @@
-"""Writing Responses items.
+"""Writes Responses items.
 
 One walk over the pieces: texts and media that belong to one message are gathered, everything else is an item of its
-own. Each item is written in the usual form, and this dialect's own residue restores what was really said. What comes
-from another dialect becomes easy messages and bare calls: only the server makes ids of items, and the types want one on
-an assistant's message with parts. A reasoning item and its follower stay together, or the follower loses its id.
+own. Each item is written in the usual form, and this dialect's own residue restores the original. Content of another
+dialect becomes easy messages and bare calls: only the server generates item ids, and the types require one on an
+assistant's message with parts. A reasoning item and its follower stay together, or the follower loses its id.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ from cannery.wire.turns import MODEL, omission, omitted, side
 
 _FAMILY = re.compile(r"[a-z]+-?\d+|.+", re.IGNORECASE | re.DOTALL)
 _EMPTY = frozenset({"empty", "null", "absent"})
-# What stands for a message of which nothing can be said.
+# The placeholder for a message whose content was lost.
 _NOTHING = "[message omitted]"
 _SHAPES = _EMPTY | {"list", PART}
 _CACHE_TTL = {"short": "30m", "long": "12h"}
@@ -96,7 +96,7 @@ def _stands_apart(canister: AnyCanister) -> bool:
 
 
 class ItemWriter(ContentWriter):
-    """Writes items; ``is_same`` when they were read from this same dialect."""
+    """Writes items; ``is_same`` if they come from this dialect."""
 
     dialect = NAME
 
@@ -107,10 +107,10 @@ class ItemWriter(ContentWriter):
         self.is_same = is_same
         self.is_stored = is_stored
         self.model = model if isinstance(model, str) else None
-        # The instructions, if something was put before them; no others are looked for where some lead.
+        # The instructions, if something was inserted before them; if instructions lead, no others are looked for.
         self.displaced: str | None = None
         self.has_lead = True
-        # What the ids of items are made from that need one and have none.
+        # The seed for the ids of items that need one and have none.
         self.identifier = "request"
         self.written: list[Any] = []
         self._reasoning_id: str | None = None
@@ -152,7 +152,7 @@ class ItemWriter(ContentWriter):
             self.written.append(item)
 
     def _goes_on(self, piece: Piece, before: Piece) -> bool:
-        """Whether a piece that is joined belongs to the message of the piece before."""
+        """Whether a joined piece belongs to the message of the piece before it."""
         residue = piece.canister.residue
         is_opening = residue is not None and residue.dialect == NAME and residue.envelope
         return not is_opening and side(piece) == side(before)
@@ -166,7 +166,7 @@ class ItemWriter(ContentWriter):
         group.clear()
 
     def _item(self, piece: Piece, follower: Piece | None) -> Any:
-        """An item of its own; None if nothing of it can be said."""
+        """An item of its own; None if it cannot be written."""
         held = piece.canister.held
         if type(held) is ReasoningContentClass:
             return self.reasoning(piece, follower)
@@ -179,12 +179,12 @@ class ItemWriter(ContentWriter):
         return Fragment(content.json)
 
     def is_detached(self, residue: Residue) -> bool:
-        """Whether the reasoning item that belongs to an item is gone: its id must go too."""
+        """Whether the reasoning item that an item belongs to is gone; the item then loses its id."""
         before = reasoning_before(residue)
         return before is not None and before != self._reasoning_id
 
     def message(self, group: list[Piece]) -> Object | None:
-        """One message; None if nothing of it can be said."""
+        """One message; None if its content was lost."""
         head: Any = group[0].canister
         kind, held = type(head), head.held
         if kind is SupervisorCanisterClass:
@@ -217,7 +217,7 @@ class ItemWriter(ContentWriter):
         return restored
 
     def _easy(self, group: list[Piece]) -> Object | None:
-        """A message of the model without an id, which takes only text."""
+        """A message of the model without an id, which holds only text."""
         texts = [text for piece in group for text in self._spoken_texts(piece)]
         text = "".join(texts) or omission(group)
         return {"role": "assistant", "content": text} if text or texts else None
@@ -263,7 +263,7 @@ class ItemWriter(ContentWriter):
         return written
 
     def _report_foreign(self, piece: Piece) -> None:
-        """Report the residue of another dialect as lost, its cache mark too."""
+        """Report the residue of another dialect as lost, and its cache mark."""
         residue = piece.canister.residue
         if residue is not None and residue.dialect != NAME:
             report_residue(piece.canister, self.report, piece.place)
@@ -271,7 +271,7 @@ class ItemWriter(ContentWriter):
                 self.report.lose("CACHE_MARK_DROPPED", piece.place)
 
     def _image_item(self, piece: Piece) -> Object | None:
-        """The call that made an image: this dialect's own as it was."""
+        """The call that generated an image: this dialect's own unchanged."""
         residue = own_residue(piece.canister, NAME)
         if residue is not None:
             return recall(made_item(piece.canister.held), residue.part)  # type: ignore[no-any-return]
@@ -279,7 +279,7 @@ class ItemWriter(ContentWriter):
         return self.foreign_image(piece.canister.held, piece.place)
 
     def foreign_image(self, content: ImageContentClass, place: Place) -> Object | None:
-        """An image of another dialect, with the id that the types ask for; None if it cannot be shown."""
+        """An image of another dialect, with the id that the types require; None if it cannot be shown."""
         mime_type = content.mime_type
         if is_broken(content):
             self.report.lose("MEDIA_DROPPED", place, NOT_BASE64)
@@ -354,7 +354,7 @@ class ItemWriter(ContentWriter):
         return parts
 
     def _flag(self, parts: list[Object], canister: ResultCanisterClass, place: Place) -> None:
-        """Say in the text that the tool failed."""
+        """Mark the text of a failed tool's result."""
         if not self.is_same:
             self.report.lose("ERROR_FLAG_TO_TEXT", place)
         texts = [part for part in parts if part.get("type") in ("input_text", "output_text")]
@@ -366,7 +366,7 @@ class ItemWriter(ContentWriter):
         texts[0]["text"] = flag_error(words)
 
     def reasoning(self, piece: Piece, follower: Piece | None) -> Object | None:
-        """A reasoning item, if it was made here and still has what it belongs to."""
+        """A reasoning item, if it comes from this provider and its follower is still there."""
         canister = piece.canister
         residue = own_residue(canister, NAME)
         words = form_words(residue)
@@ -395,7 +395,7 @@ class ItemWriter(ContentWriter):
         return _family(origin.model) == _family(self.model)
 
     def _drop_reasoning(self, content: ReasoningContentClass, place: Place) -> None:
-        """Name reasoning that cannot go back, and what it was signed with."""
+        """Report reasoning that cannot be sent back, and its signature."""
         if content.texts or content.summaries or not (content.signature or content.encrypted):
             self.report.lose("REASONING_DROPPED", place)
         if content.signature or content.encrypted:
@@ -461,7 +461,7 @@ class ItemWriter(ContentWriter):
         return []
 
     def _chunks(self, content: FileContentClass, place: Place) -> list[Object]:
-        """A document of several parts: its text as text, its media behind it."""
+        """A document of several parts: its text as text, its media after it."""
         self.report.lose("DOCUMENT_TO_TEXT", place)
         parts = [part for chunk in content.chunks for part in self.content(chunk, place)]
         texts = [part["text"] for part in parts if part["type"] == "input_text"]
@@ -479,7 +479,7 @@ class ItemWriter(ContentWriter):
     # --- contents of the model -------------------------------------------------------------------
 
     def output_parts(self, content: AnyContent | str, place: Place) -> list[Object]:
-        """The usual parts for a content of the model, in a message that has an id."""
+        """The usual parts for a content of the model, in a message with an id."""
         if isinstance(content, str):
             return [_output_text(content, [])]
         match content:
@@ -506,7 +506,7 @@ class ItemWriter(ContentWriter):
         return [write_citation(citation, len(content.text)) for citation in said]
 
     def _spoken_texts(self, piece: Piece) -> Iterator[str]:
-        """What the model said, as the bare text that an easy message takes."""
+        """The texts of the model as the single string of an easy message."""
         self._report_foreign(piece)
         held = piece.canister.held
         if type(held) is str:
@@ -524,13 +524,13 @@ class ItemWriter(ContentWriter):
 
 
 def _follower(pieces: list[Piece], index: int) -> Piece | None:
-    """The next piece that says something."""
+    """The next piece with content."""
     found = (pieces[later] for later in range(index + 1, len(pieces)))
     return next((piece for piece in found if piece.canister.held is not absent), None)
 
 
 def _belongs(follower: Piece | None, identifier: Any) -> bool:
-    """Whether what stands behind a reasoning item is what stood behind it."""
+    """Whether the item after a reasoning item is its original follower."""
     if follower is None or side(follower) != MODEL:
         return False
     if type(follower.canister) is AssistantCanisterClass and _stands_apart(follower.canister):
@@ -540,7 +540,7 @@ def _belongs(follower: Piece | None, identifier: Any) -> bool:
 
 
 def _family(model: str) -> str:
-    """The models that read each other's reasoning: ``gpt-5`` of ``gpt-5.5-2026-03-05``."""
+    """The models that can read each other's reasoning: ``gpt-5`` for ``gpt-5.5-2026-03-05``."""
     found = _FAMILY.match(model)
     return found.group() if found else model
 
@@ -553,7 +553,7 @@ def _mark(parts: list[Object], cache: str) -> bool:
 
 
 def _is_plain(part: Object) -> bool:
-    """Whether a part says no more than a bare string would."""
+    """Whether a part is equivalent to a bare string."""
     return len(part) == 2 and part["type"] == "input_text" and "text" in part
 
 

@@ -1,10 +1,10 @@
 """OpenTelemetry GenAI: the messages, instructions and settings of a call as attributes of its span.
 
-A body is a JSON object of attributes: ``gen_ai.input.messages`` and what was asked around them, or for an answer
+A body is a JSON object of attributes: ``gen_ai.input.messages`` and the other request attributes, or for a response
 ``gen_ai.output.messages``. Written against the JSON schemas of the semantic conventions (model/gen-ai, read
-2026-11-18). Oddities: lists may be given as JSON text; instructions stand apart or among the messages; since parts may
-have further keys, nothing that another dialect says has to be left out. A span is told as a whole, so there are no
-streams, and nothing is repaired: it records what was said, and asks for nothing.
+2026-11-18). Oddities: lists may be given as JSON text; instructions are separate or among the messages; parts may have
+further keys, so nothing from another dialect has to be left out. A span is recorded as a whole, so there are no
+streams, and nothing is repaired: a span is a record, not a request to a server.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from cannery.wire.signs import Evidence, Sign, has
 
 
 def read_request(body: bytes, places: Places) -> Request:
-    """The request that the attributes of a span tell of."""
+    """Read the request from the attributes of a span."""
     return read_fields(NAME, body, places, _read_request)
 
 

@@ -1,8 +1,8 @@
-"""Reading messages of the OpenTelemetry conventions.
+"""Reads messages of the OpenTelemetry conventions.
 
-Each part of a message becomes a canister. The reader takes the keys that it understands, and what is left is the
-residue. Keys that begin with ``cannery.`` say what the conventions have no words for (``writing``). The form of a
-canister is a list of words about the spelling of its message and part.
+Each part of a message becomes a canister. The reader takes the keys that it understands, and the rest is the residue.
+Keys that begin with ``cannery.`` hold what the conventions cannot express (``writing``). The form of a canister is a
+list of words about the spelling of its message and part.
 """
 
 from __future__ import annotations
@@ -52,20 +52,20 @@ from cannery.wire.wire_roles import read_role
 
 _TOOL_ROLES = ("tool", "function")
 _MEDIA = {"image": new_image, "audio": new_audio, "video": new_video, "document": new_file}
-# The types of bytes that tell none.
+# The media types of bytes of unknown type.
 _UNKNOWN_TYPES = {
     "image": "image/*",
     "audio": "audio/*",
     "video": "video/*",
     "document": "application/octet-stream",
 }
-# The key of what a media part refers to, and the kind of location that it is.
+# The key of a media part's reference, and the kind of location.
 _LOCATIONS = {"uri": ("uri", "url"), "file": ("file_id", "file")}
 _Read = Callable[["MessageReader", Object], Any]
 
 
 class Reasoning(msgspec.Struct, forbid_unknown_fields=True):
-    """What a thought has beyond one text."""
+    """The facts of a thought beyond its text."""
 
     texts: tuple[str, ...] = ()
     summaries: tuple[str, ...] = ()
@@ -75,7 +75,7 @@ class Reasoning(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class File(msgspec.Struct, forbid_unknown_fields=True):
-    """What a file has beyond its bytes."""
+    """The facts of a file beyond its bytes."""
 
     name: str | None = None
     context: str | None = None
@@ -92,14 +92,14 @@ class MessageReader(Reader):
         self.canisters: list[AnyCanister] = []
         self.places = places
         self.when = now()
-        # Ids made for calls without one, which results without one answer in this order.
+        # Generated ids of calls, which results without an id answer in this order.
         self._waiting: list[str] = []
-        # Positions of calls and results that have such ids.
+        # Positions of calls and results with such ids.
         self.made: list[int] = []
         self._count = 0
 
     def instructions(self, listed: Any, key: str) -> None:
-        """System instructions: bare parts, or whole messages as some programs write them."""
+        """System instructions: bare parts, or whole messages as some exporters write them."""
         for index, item in enumerate(self.list(listed, key)):
             path = (key, index)
             part = self.object(item, path)
@@ -114,13 +114,13 @@ class MessageReader(Reader):
             self.message(self.object(item, f"{key}[{index}]"), (key, index), [])
 
     def message(self, message: Object, path: Path, words: list[str]) -> None:
-        """One message; ``words`` begin the form of its canisters."""
+        """Read one message; ``words`` begin the form of its canisters."""
         place = path_text(path)
         role = read_role(NAME, self.field(message, "role", place), OPENAI, f"{place}.role")
         parts = self.list(self.field(message, "parts", place), f"{place}.parts")
         del message["role"], message["parts"]
         if self.is_answer and role != "assistant":
-            # The model gave the answer, whatever its speaker is called.
+            # An output message is the model's, whatever its role is called.
             message["role"], role = role, "assistant"
         is_joined = message.get("cannery.joined") is True and self._may_join(role)
         if is_joined:
@@ -145,7 +145,7 @@ class MessageReader(Reader):
             envelope = None
 
     def _may_join(self, role: str) -> bool:
-        """Whether a message goes on with what was one message of results and other parts."""
+        """Whether a message continues one message of results and other parts."""
         if self.is_answer or not self.canisters or role not in ("user", *_TOOL_ROLES):
             return False
         last = self.canisters[-1]
@@ -153,14 +153,14 @@ class MessageReader(Reader):
         return SIDES[type(last)] == USER and is_split
 
     def _opens(self, part: Object) -> bool:
-        """Whether a part of an answer begins a wire message; its mark is taken off."""
+        """Whether a part of a response begins a wire message; its mark is taken off."""
         is_marked = self.is_answer and part.get("cannery.opens") is True
         if is_marked:
             del part["cannery.opens"]
         return is_marked
 
     def _falls_to_neighbour(self, part: Any, role: str) -> bool:
-        """Whether a call that opens a message would belong to the turn of the model before it."""
+        """Whether a call that opens a message would belong to the model's turn before it."""
         is_call = role == "assistant" and type(part) is dict and part.get("type") == "tool_call"
         return is_call and bool(self.canisters) and SIDES[type(self.canisters[-1])] == MODEL
 
@@ -200,11 +200,11 @@ class MessageReader(Reader):
         self._add(made if residue is None else msgspec.structs.replace(made, residue=residue), path)
 
     def _answers(self, role: str) -> bool:
-        """Whether a message of this role has results: those of tools, and answers with tools of their own."""
+        """Whether a message of this role has results: tool messages, and responses with tools of their own."""
         return role in _TOOL_ROLES or (self.is_answer and role == "assistant")
 
     def _residue(self, left: Object, envelope: Object | None, words: list[str]) -> Residue | None:
-        """What is kept of a part: its own residue, or that of another dialect if nothing stands beside it."""
+        """The residue of a part: its own, or that of another dialect if there is nothing beside it."""
         left.pop("type", None)
         if left.keys() == {RESIDUE} and envelope is None and not words:
             found = _converted(left[RESIDUE], Residue)
@@ -222,7 +222,7 @@ class MessageReader(Reader):
         return new_supervisor(held, self.when, joined, residue, None, role)
 
     def _document(self, made: Any, part: Object) -> Any:
-        """What a user said as the document that it was."""
+        """A user part as the document that it was."""
         match part["cannery.document"]:
             case {"title": str(given), **others} if not others:
                 title: Any = given
@@ -274,7 +274,7 @@ class MessageReader(Reader):
         return new_result(held, self.when, joined, None, None, identifier, error)
 
     def _answered(self, part: Object) -> Any:
-        """What a tool answered: text, a JSON value, or the contents that were written as parts."""
+        """The output of a tool: text, a JSON value, or contents that were written as parts."""
         response, shape = part.pop("response"), part.get("cannery.content")
         if type(response) is list and (
             shape == "parts" or (shape == "part" and len(response) == 1)
@@ -291,7 +291,7 @@ class MessageReader(Reader):
         return new_data(text)
 
     def _inner(self, item: Any) -> Any:
-        """A content within another; None if something of it would be left."""
+        """A content inside another; None if any of it would be left over."""
         if type(item) is not dict or type(item.get("type")) is not str:
             return None
         copy = {**item}
@@ -302,7 +302,7 @@ class MessageReader(Reader):
     # --- contents ------------------------------------------------------------------------------
 
     def content(self, part: Object, kind: str) -> Any:
-        """What one part says; its keys are taken."""
+        """The content of one part; its keys are taken."""
         read = _PARTS.get(kind)
         held = None if read is None else read(self, part)
         if held is None:
@@ -369,13 +369,13 @@ class MessageReader(Reader):
             return make(payload, mime_type, *facts)
         if isinstance(payload, Location):
             return make(payload, "", *facts)
-        # The bytes tell what they are; a type that is null stays in the residue.
+        # The type comes from the bytes; a type of null stays in the residue.
         if "mime_type" not in part:
             part["cannery.no_type"] = True
         return make(payload, sniff(payload) or _UNKNOWN_TYPES[str(modality)], *facts)
 
     def _file_facts(self, part: Object) -> tuple[Any, ...]:
-        """Name, context, switch and chunks of a file; none if they are not what a writer wrote."""
+        """Name, context, switch and chunks of a file; none if they are not as a writer wrote them."""
         more = _converted(part["cannery.file"], File)
         if more is None:
             return ()
@@ -410,7 +410,7 @@ _PARTS: dict[str, _Read] = {
 
 
 def _spells(spelled: Any, text: str) -> bool:
-    """Whether this is another spelling of the same JSON."""
+    """Whether a text is another spelling of the same JSON."""
     try:
         return type(spelled) is str and write_json(decode_json(spelled)) == text
     except ValueError:
@@ -418,7 +418,7 @@ def _spells(spelled: Any, text: str) -> bool:
 
 
 def _arguments(value: Any, words: list[str]) -> str:
-    """The text of a call's arguments; ``words`` take how they were spelled where that is not the usual way."""
+    """The text of a call's arguments; ``words`` gets their spelling if it is unusual."""
     if value is absent or value is None:
         words.append("no_arguments" if value is absent else "null_arguments")
         return ""
@@ -432,7 +432,7 @@ def _arguments(value: Any, words: list[str]) -> str:
 
 
 def _kept(left: Object | None, envelope: Object | None, words: list[str]) -> Residue | None:
-    """The residue of one canister; None where there is nothing to keep."""
+    """The residue of one canister; None if there is nothing to keep."""
     if not left and envelope is None and not words:
         return None
     return Residue(
@@ -444,7 +444,7 @@ def _kept(left: Object | None, envelope: Object | None, words: list[str]) -> Res
 
 
 def _converted(value: Any, kind: Any) -> Any:
-    """A value as one of ours; None if it is none."""
+    """A value converted to a type of ours; None if it does not fit."""
     if type(value) not in (dict, list):
         return None
     try:

@@ -1,4 +1,4 @@
-"""Answers of the OpenTelemetry conventions: a message for each choice, with ids, finish reasons and tokens."""
+"""Responses of the OpenTelemetry conventions: a message per choice, with ids, finish reasons and usage."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _REASONS = {
     "tool_call": FinishReason.Tool,
     "error": FinishReason.Error,
 }
-# The words of the conventions; where they are not exact, an attribute of ours has the reason itself.
+# The words of the conventions; if they are inexact, an attribute of ours has the reason itself.
 _WORDS = {
     **dict.fromkeys(FinishReason, "error"),
     **{reason: word for word, reason in _REASONS.items()},
@@ -53,7 +53,7 @@ _WORDS = {
 
 
 def read_response(body: bytes, places: Places) -> Response:
-    """The answer that the attributes of a span tell of."""
+    """Read the response from the attributes of a span."""
     return read_fields(NAME, body, places, _read_response)
 
 
@@ -65,7 +65,7 @@ def _read_response(fields: Fields, places: Places) -> Response:
     if messages is None:
         reader.fail(OUTPUT, "is required")
     finish = _take_finish(left, messages, spelled)
-    # Of several choices the first is the answer; the others stay as they are.
+    # Of several choices the first is the response; the others stay as residue.
     reader.messages(messages[:1], OUTPUT)
     if len(messages) > 1:
         left[_OTHERS] = messages[1:]
@@ -87,9 +87,9 @@ def _read_response(fields: Fields, places: Places) -> Response:
 
 
 def _take_finish(left: Object, messages: list[Any], spelled: dict[str, str]) -> Any:
-    """Why the answer ended, if the conventions or we have a word for it.
+    """The finish reason, if the conventions or we have a word for it.
 
-    The message said so until 2026 and an attribute says so since; ``spelled`` takes which of them did, if only one did.
+    Until 2026 the message held it, since then an attribute; ``spelled`` records the one used, if only one was.
     """
     first = messages[0] if len(messages) == 1 and type(messages[0]) is dict else {}
     reasons = left.get(_FINISHES)
@@ -114,7 +114,7 @@ def _take_finish(left: Object, messages: list[Any], spelled: dict[str, str]) -> 
 
 
 def write_response(response: Response, report: Report) -> Object:  # noqa: ARG001 - nothing is lost
-    """The attributes of an answer."""
+    """The attributes of a response."""
     body: Object = {}
     put(body, _ID, response.identifier)
     put(body, _MODEL, response.model)
@@ -135,7 +135,7 @@ def write_response(response: Response, report: Report) -> Object:  # noqa: ARG00
 
 
 def _write_finish(body: Object, word: str, where: str | None) -> None:
-    """Say why an answer ended in the message and in an attribute, or where its source said so."""
+    """Write the finish reason in the message and in an attribute, or where its source had it."""
     if where != "message":
         body[_FINISHES] = [word]
     if where != "attribute" and body[OUTPUT]:

@@ -1,6 +1,7 @@
-"""Attributes around messages: model, settings and tools of a request, ids and tokens of an answer.
+"""Attributes beside messages: model, settings and tools of a request, ids and usage of a response.
 
-Messages, instructions and tools may be lists or their JSON text, since not every exporter takes structured attributes.
+Messages, instructions and tools may be lists or their JSON text, because not every exporter accepts structured
+attributes.
 """
 
 from __future__ import annotations
@@ -37,17 +38,17 @@ INPUT = "gen_ai.input.messages"
 OUTPUT = "gen_ai.output.messages"
 INSTRUCTIONS = "gen_ai.system_instructions"
 TOOLS = "gen_ai.tool.definitions"
-# Lists that are left out when they are empty.
+# Lists that are omitted if empty.
 _MAY_LACK = (INSTRUCTIONS, TOOLS)
 MODEL = "gen_ai.request.model"
 STREAM = "gen_ai.request.stream"
 OUTPUT_TYPE = "gen_ai.output.type"
-# What another dialect said beyond the model.
+# What another dialect expressed beyond the model.
 RESIDUE = "cannery.residue"
 # The dialect that a body was written from.
 SOURCE = "cannery.source"
 TOOL_CHOICE = "cannery.tool_choice"
-# The settings that the conventions have, with what reads their values.
+# The settings in the conventions, with the readers of their values.
 _CONTROLS: dict[str, tuple[str, Any]] = {
     "gen_ai.request.max_tokens": ("max_tokens", integer),
     "gen_ai.request.temperature": ("temperature", number),
@@ -60,7 +61,7 @@ _CONTROLS: dict[str, tuple[str, Any]] = {
 }
 _STOP = "gen_ai.request.stop_sequences"
 _NAMES = {name: key for key, (name, _) in _CONTROLS.items()}
-# Settings that the conventions do not have, as they are in the model.
+# Settings that the conventions do not have, in the form of the model.
 _MORE = "cannery.controls."
 _MORE_KINDS: dict[str, Any] = {
     "parallel_calls": bool,
@@ -90,7 +91,7 @@ CONTROL_PATHS: dict[str, str] = {
 
 
 def take(left: Object, key: str, read: Any) -> Any:
-    """A value that a reader understands, taken; absent otherwise."""
+    """Take a value that a reader understands; absent otherwise."""
     value = read(left.get(key))
     if value is not absent:
         del left[key]
@@ -98,7 +99,7 @@ def take(left: Object, key: str, read: Any) -> Any:
 
 
 def take_list(reader: Reader, left: Object, key: str, spelled: dict[str, str]) -> list[Any] | None:
-    """A list, given as such or as JSON text, which ``spelled`` takes; None where there is none."""
+    """A list, given as such or as JSON text, which ``spelled`` records; None if there is none."""
     value = left.get(key)
     if value is None or (value == [] and key in _MAY_LACK):
         return None
@@ -145,7 +146,7 @@ def is_usual_object(text: str) -> bool:
 
 
 def converted(value: Any, kind: Any) -> Any:
-    """A JSON value as one of ours; None if it is none."""
+    """A JSON value converted to a type of ours; None if it does not fit."""
     try:
         if isinstance(kind, type) and issubclass(kind, CheckedStruct):
             return kind(**value)
@@ -155,7 +156,7 @@ def converted(value: Any, kind: Any) -> Any:
 
 
 def take_choice(left: Object) -> Any:
-    """Which tools may be called."""
+    """The tool choice."""
     choice = converted(left[TOOL_CHOICE], ToolChoice) if TOOL_CHOICE in left else None
     if choice is None:
         return absent
@@ -191,7 +192,7 @@ def read_tool(reader: Reader, item: Any, path: str) -> Tool:
 
 
 def take_usage(left: Object) -> Any:
-    """The tokens of an answer."""
+    """The usage of a response."""
     if type(left.get(INPUT_TOKENS)) is not int or type(left.get(OUTPUT_TOKENS)) is not int:
         return absent
     counts = {name: take(left, key, integer) for name, key in _USAGE.items()}
@@ -202,7 +203,7 @@ def take_usage(left: Object) -> Any:
 
 
 def write_controls(controls: Controls) -> Object:
-    """The settings of a request; those that the conventions do not have stand under names of ours."""
+    """The settings of a request; those that the conventions lack have names of ours."""
     body: Object = {}
     for name, value in given_controls(controls):
         if name in _NAMES:
@@ -217,7 +218,7 @@ def write_controls(controls: Controls) -> Object:
 
 
 def plain(value: Any) -> Any:
-    """A value of ours as JSON, without what is absent."""
+    """A value of ours as JSON, without absent fields."""
     if not isinstance(value, msgspec.Struct):
         return list(value) if type(value) is tuple else value
     fields = {name: getattr(value, name) for name in value.__struct_fields__}
@@ -254,14 +255,14 @@ def write_tool(tool: Tool) -> Object:
 
 
 def _is_definition(tool: Object) -> bool:
-    """Whether a tool of a provider is one that the conventions can say and reading leaves alone."""
+    """Whether a provider's tool can be expressed in the conventions so that reading leaves it alone."""
     kind, name = tool.get("type"), tool.get("name")
     is_known = kind in ("function", "custom", "hosted")
     return type(kind) is str and type(name) is str and bool(name) and not is_known
 
 
 def write_usage(usage: Usage) -> Object:
-    """The tokens of an answer."""
+    """Write the usage of a response."""
     more = {key: getattr(usage, name) for name, key in _USAGE.items()}
     counted = {key: value for key, value in more.items() if value is not absent}
     return {INPUT_TOKENS: usage.input, OUTPUT_TOKENS: usage.output, **counted}
@@ -287,7 +288,7 @@ def around(left: Object, spelled: dict[str, str]) -> tuple[str, Residue | None]:
 
 
 def write_around(body: Object, value: Request | Response) -> Object:
-    """A body with what stands around it."""
+    """A body with the residue around it."""
     residue = own_residue(value, NAME)
     if residue is not None:
         return recall(body, residue.envelope)  # type: ignore[no-any-return]
@@ -299,13 +300,13 @@ def write_around(body: Object, value: Request | Response) -> Object:
 
 
 def spellings(value: Request | Response) -> dict[str, str]:
-    """How something in a body was spelled, by its key."""
+    """The spelling of a value in a body, by its key."""
     residue = own_residue(value, NAME)
     return decode_json(residue.form) if residue is not None and residue.form else {}
 
 
 def respell(body: Object, spelled: dict[str, str]) -> None:
-    """Write lists as the text that they came as, while they say the same."""
+    """Write lists as their original text, if it has the same meaning."""
     for key, given in spelled.items():
         if type(body.get(key)) is list:
             written = encode(body[key])
@@ -314,5 +315,5 @@ def respell(body: Object, spelled: dict[str, str]) -> None:
 
 
 def _in_order(text: str | bytes) -> bytes:
-    """JSON text with keys in one order, for comparison."""
+    """JSON text with sorted keys, for comparison."""
     return msgspec.json.encode(decode_json(text), order="sorted")

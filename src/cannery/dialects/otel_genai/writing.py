@@ -1,6 +1,6 @@
-"""Writing messages of the OpenTelemetry conventions.
+"""Writes messages of the OpenTelemetry conventions.
 
-The conventions allow further keys nearly everywhere, so nothing has to be left out: what they have no words for stands
+The conventions allow further keys nearly everywhere, so nothing has to be left out: what they cannot express is written
 under keys that begin with ``cannery.``, and reading gives the same canisters again.
 """
 
@@ -85,13 +85,13 @@ def write_request(request: Request, pieces: list[Piece], report: Report) -> Obje
 
 
 def write_messages(pieces: list[Piece]) -> tuple[list[Object], list[Object]]:
-    """System instructions that stand apart, and messages."""
+    """Separate system instructions, and messages."""
     instructions: list[Object] = []
     messages: list[Object] = []
     before = ""
     for turn in turns(pieces):
         whose = side(turn[0])
-        # A turn of nothing but silence is one all the same.
+        # A turn of empty canisters is still a turn.
         group = [piece for piece in turn if _is_said(piece.canister) or whose == before] or turn
         before = whose
         words = _words(group[0].canister)
@@ -108,7 +108,7 @@ def write_messages(pieces: list[Piece]) -> tuple[list[Object], list[Object]]:
 
 
 def write_answer(canisters: Conversation) -> Object:
-    """The message of an answer, which has all of its canisters; marks tell where wire messages begin."""
+    """The message of a response, which has all of its canisters; marks show where wire messages begin."""
     message = _message([*canisters], "assistant")
     opening = [
         number for number, canister in enumerate(canisters) if number and not canister.joined
@@ -125,7 +125,7 @@ def _words(canister: AnyCanister) -> list[str]:
 
 
 def _parted(group: list[Piece]) -> list[list[AnyCanister]]:
-    """The canisters of a turn by message: results stand in messages of their own."""
+    """The canisters of a turn by message: results are in messages of their own."""
     parted: list[list[AnyCanister]] = []
     for piece in group:
         canister = piece.canister
@@ -155,7 +155,7 @@ def _role(canister: AnyCanister, words: list[str]) -> str:
 
 
 def _is_said(canister: AnyCanister) -> bool:
-    """Whether a canister says something, or something is kept of its silence."""
+    """Whether a canister is written: it has content, or something is kept of its emptiness."""
     return canister.held is not absent or canister.residue is not None
 
 

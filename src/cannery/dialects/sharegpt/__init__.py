@@ -1,8 +1,9 @@
-"""ShareGPT: ``{"conversations": [{"from", "value"}], "system"?, "tools"?, "images"?}``, one record a conversation.
+"""ShareGPT: ``{"conversations": [{"from", "value"}], "system"?, "tools"?, "images"?}``, one conversation per record.
 
 Oddities: roles vary from file to file (human, user, gpt, assistant, bing …) and are written as ``human`` and ``gpt``;
-calls and results have no ids; ``tools`` is JSON in a string; ``<image>`` in a value stands for the next of ``images``.
-The ``function_call`` and ``observation`` turns, ``tools`` and ``images`` are those of LLaMA-Factory (2026-11-15).
+calls and results have no ids; ``tools`` is JSON in a string; ``<image>`` in a value is a placeholder for the next of
+``images``. The ``function_call`` and ``observation`` turns, ``tools`` and ``images`` are those of LLaMA-Factory
+(2026-11-15).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Calls of ShareGPT: the JSON text in a ``function_call`` turn, both ways.
 
-Arguments are taken out of the text and put back as the exact text they were. A text in another spelling than ours,
-which is the one of Python's ``json.dumps``, is kept whole with a digest of our spelling: it is written again only while
-the model still says what it spells.
+Arguments are taken out of the text and put back as exactly the same text. A text in another spelling than ours, which
+is that of Python's ``json.dumps``, is kept whole with a digest of our spelling: it is written again only while it still
+has the same meaning as the model.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from msgspec import Raw, Struct
 from cannery.messages.json_text import decode_json, is_json_object, write_json
 from cannery.wire.residues import recall
 
-# The name of a call whose turn says none, and the form of such a value: it is the argument text itself.
+# The name of a call without one in its turn, and the form of such a value: it is the argument text itself.
 NAMELESS = "function_call"
 BARE = "bare"
 # The form of a call that shares its turn with the one before.
@@ -38,7 +38,7 @@ class Call(Struct, frozen=True):
 
 
 def read_calls(value: str) -> list[Call] | None:
-    """The calls that a value spells; None if it spells none."""
+    """The calls in a value; None if it has none."""
     try:
         found = _read_many(value) if value.lstrip()[:1] == "[" else [_read_one(value)]
         calls = [_read_call(fields) for fields in found]
@@ -64,7 +64,7 @@ def _argument_text(raw: Raw | None) -> str:
 
 
 def write_call(name: str, arguments: str, part: str | None = None) -> str:
-    """The usual spelling of a call; arguments that are no object are a string."""
+    """The usual spelling of a call; arguments that are not an object are a string."""
     if not arguments.strip():
         arguments = "{}"
     elif not is_json_object(arguments):
@@ -84,7 +84,7 @@ def write_calls(calls: list[str]) -> str:
 
 
 def keep_spelling(usual: str, value: Any) -> str | None:
-    """The form of a value that is not spelled in the usual way; None if it is."""
+    """The form of a value with an unusual spelling; None for the usual one."""
     if type(value) is str and value == usual:
         return None
     return f"{_digest(usual)} {write_json({'v': value})}"
@@ -96,7 +96,7 @@ def is_digested(form: str) -> bool:
 
 
 def respell(usual: str, form: str) -> Any:
-    """The value that a form keeps if it still spells the same, else the usual spelling."""
+    """The value kept by a form if it still has the same meaning, else the usual spelling."""
     digest, _, patch = form.partition(" ")
     return recall(usual, patch) if digest == _digest(usual) else usual
 

@@ -1,7 +1,7 @@
-"""Reading ShareGPT records.
+"""Reads ShareGPT records.
 
-A turn that speaks becomes one canister (more where images stand between the words), a ``function_call`` turn a call,
-and an ``observation`` its result: the first open one of the calls before it is answered.
+A turn with text becomes one canister (more if images stand between the texts), a ``function_call`` turn a call, and an
+``observation`` its result: it answers the first open call before it.
 """
 
 from __future__ import annotations
@@ -81,12 +81,12 @@ def _read_request(left: Object, places: Places) -> Request:
 
 
 def _opened(value: Any) -> Any:
-    """A field of which nothing is left as text; only what is in lists may be."""
+    """A field fully decoded; only the items of lists may stay text."""
     return decode_json(write_json(value)) if type(value) is list else value
 
 
 def _take_tools(left: Object, places: Places) -> tuple[tuple[Tool, ...], str | None]:
-    """The tools of a record, and the form of how they are spelled."""
+    """The tools of a record, and the form of their spelling."""
     value = left["tools"]
     if not value:
         return (), None
@@ -95,7 +95,7 @@ def _take_tools(left: Object, places: Places) -> tuple[tuple[Tool, ...], str | N
         return (), None
     del left["tools"]
     if type(value) is str:
-        # The tools stand within one string, which is their path.
+        # The tools are inside one string, which is their path.
         places.tools += [("tools",)] * len(tools)
     return tools, keep_spelling(spell_tools(tools, is_same=True), _opened(value))
 
@@ -131,7 +131,7 @@ class RecordReader(Reader):
             self._read(turn, ("conversations", index, "value"))
 
     def _check(self, turn: Any, index: int) -> None:
-        """Refuse what is no turn, and give its role the usual spelling."""
+        """Refuse an invalid turn, and give its role the usual spelling."""
         path = f"conversations[{index}]"
         self.object(turn, path)
         role = self.field(turn, "from", path)
@@ -147,7 +147,7 @@ class RecordReader(Reader):
             self._add(new_supervisor(system, self.when, False, residue), ("system",))
 
     def _find_images(self, images: Any, turns: list[Object]) -> None:
-        """Take the images if they can be told: all by URL, and a placeholder for each."""
+        """Take the images if they can be matched: all by URL, and a placeholder for each."""
         if type(images) is not list or not images:
             return
         found = [_image(image) for image in images]
@@ -183,7 +183,7 @@ class RecordReader(Reader):
             self._add(make(held, self.when, index > 0, None if index else residue), path)
 
     def _parts(self, value: str) -> list[Any]:
-        """The words and images of a value, in order."""
+        """The texts and images of a value, in order."""
         if not self.images or IMAGE not in value:
             return [value]
         parts: list[Any] = []
@@ -230,7 +230,7 @@ class RecordReader(Reader):
 
 
 def _is_usual(turn: Any) -> bool:
-    """Whether this is a turn that speaks in a role of the usual spelling."""
+    """Whether a turn is a message whose role has the usual spelling."""
     if type(turn) is not dict or type(turn.get("value")) is not str:
         return False
     role = turn.get("from")
@@ -238,13 +238,13 @@ def _is_usual(turn: Any) -> bool:
 
 
 def _envelope(left: Object) -> str:
-    """The patch that sets what is left of a turn."""
+    """The patch that sets the rest of a turn."""
     fields = {key: decoded(held) if type(held) is dict else held for key, held in left.items()}
     return write_json({"s": fields})
 
 
 def _image(value: Any) -> Any:
-    """The image that an entry of ``images`` gives by URL; None for a local file."""
+    """The image in an entry of ``images`` by URL; None for a local file."""
     if type(value) is not str:
         return None
     if value.startswith(("http://", "https://")):

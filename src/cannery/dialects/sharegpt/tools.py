@@ -1,4 +1,4 @@
-"""Tools of ShareGPT: a JSON list in a string, flat (``{"name": …}``) or as Chat has them (``{"type", "function"}``)."""
+"""Tools of ShareGPT: a JSON list in a string, flat (``{"name": …}``) or in Chat's form (``{"type", "function"}``)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _read_items = msgspec.json.Decoder(list[dict[str, Raw]]).decode
 
 
 def read_tools(spelled: str) -> tuple[Tool, ...]:
-    """The tools that a record offers; none if their text is not a list of tools."""
+    """The tools of a record; none if their text is not a list of tools."""
     try:
         tools = tuple(map(_read_tool, _read_items(spelled)))
     except (*UNREADABLE, ValueError):

@@ -1,7 +1,7 @@
-"""Writing ShareGPT records.
+"""Writes ShareGPT records.
 
-What a message says becomes one turn, every call and every result a turn of its own, in order. Ids cannot be said:
-results stand behind their calls in call order, and reading makes the same ids again.
+A message becomes one turn, every call and every result a turn of its own, in order. Ids cannot be written: results
+follow their calls in call order, and reading generates the same ids again.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _SPOKEN = {
 
 
 class TurnWriter(TextWriter):
-    """Writes turns and collects what stands beside them: images and the system text."""
+    """Writes turns and collects the fields beside them: images and the system text."""
 
     def __init__(self, report: Report, *, is_same: bool) -> None:
         super().__init__(NAME, report, is_same=is_same)
@@ -106,7 +106,7 @@ class TurnWriter(TextWriter):
 
 
 def _spell(calls: list[Any]) -> Any:
-    """The value of a turn of calls, as it was spelled if it still says the same."""
+    """The value of a turn of calls, in its original spelling if the meaning is the same."""
     residues = [own_residue(call, NAME) for call in calls]
     form = None if residues[0] is None else residues[0].form
     if form == BARE:
@@ -125,7 +125,7 @@ def _spell(calls: list[Any]) -> Any:
 
 
 def _run(turn: list[Piece], start: int) -> int:
-    """Where the wire turn that starts at a position ends."""
+    """The end of the wire turn that starts at a position."""
     head = turn[start].canister
     stop = start + 1
     while stop < len(turn):
@@ -142,7 +142,7 @@ def _run(turn: list[Piece], start: int) -> int:
 
 
 def _spell_tools(usual: str, form: str | None) -> Any:
-    """The tools as they were spelled, if they are still the same."""
+    """The tools in their original spelling, if they are still the same."""
     if form is not None and is_digested(form):
         return respell(usual, form)
     return recall(usual, form)
