@@ -14,7 +14,7 @@ from orjson import Fragment
 from cannery import write_cache
 from cannery.dialects import find_dialect
 from cannery.errors import EmptyConversationError
-from cannery.hosting import Offer, offered
+from cannery.hosting import Offer, archived, offered
 from cannery.hosting import said as in_words
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
@@ -95,6 +95,8 @@ class Writing(Struct):
         """The body of all pieces, arranged as the target takes them."""
         if not self.is_same:
             pieces = self._arranged(pieces)
+        elif self.target.is_archive:
+            pieces = archived(pieces, self.target)
         return self._write(pieces, self.report)
 
     def _arranged(self, pieces: list[Piece]) -> list[Piece]:

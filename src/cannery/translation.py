@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from cannery.dialects import find_dialect
 from cannery.errors import InputError
-from cannery.hosting import check_way, said_answer, stream_options
+from cannery.hosting import archived, check_way, said_answer, stream_options
 from cannery.messages.content import TextualContentClass
 from cannery.messages.conversation import Conversation
 from cannery.messages.requests import Request, Response
@@ -140,7 +140,11 @@ def _nativize_response(
         canisters = Conversation.trusted(map(loaded, response.canisters))
         response = response.replace(canisters=canisters)
     target = find_dialect(name)
-    if response.source != target.name and not target.is_archive:
+    if target.is_archive:
+        pieces = archived(_pieces(response), target)
+        canisters = Conversation.trusted(piece.canister for piece in pieces)
+        response = response.replace(canisters=canisters)
+    elif response.source != target.name:
         response = _typed(response, target, report)
         response = said_answer(response, target, report, hosted)
         report_lost_settings(response, report)
@@ -150,9 +154,13 @@ def _nativize_response(
     return render(encode(written), response, target.name, policy, report, places)
 
 
+def _pieces(response: Response) -> list[Piece]:
+    return [Piece(canister, index) for index, canister in enumerate(response.canisters)]
+
+
 def _typed(response: Response, target: Dialect, report: Report) -> Response:
     """An answer with the media types that the bytes say."""
-    pieces = [Piece(canister, index) for index, canister in enumerate(response.canisters)]
+    pieces = _pieces(response)
     typed = media_types(pieces, target.rules, report)
     if all(one is other for one, other in zip(pieces, typed, strict=True)):
         return response

@@ -6,13 +6,14 @@ loss; each block has become blocks of the target, a call, a result, or text, or 
 """
 
 from cannery.hosting.blocks import WAYS, check_way, hosted_uses
-from cannery.hosting.calls import said, said_answer
+from cannery.hosting.calls import archived, said, said_answer
 from cannery.hosting.offers import Offer, offered
 from cannery.hosting.streams import stream_options
 
 __all__ = [
     "WAYS",
     "Offer",
+    "archived",
     "check_way",
     "hosted_uses",
     "offered",

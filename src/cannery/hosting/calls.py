@@ -129,6 +129,23 @@ def said_answer(response: Response, target: Dialect, report: Report, way: str) -
     return response
 
 
+def archived(pieces: list[Piece], target: Dialect) -> list[Piece]:
+    """The pieces with the blocks of other dialects as an archive holds them: by what they tell, to the letter."""
+    keep, kept = target.hosted.keep_block, []
+    for piece in pieces:
+        told, _, _ = told_by(piece.canister.held)
+        held: Any = piece.canister.held
+        part = None
+        if keep is not None and held is not None and isinstance(told, (HostedUse, Outcome)):
+            is_call = isinstance(told, HostedUse)
+            part = keep(is_call, held.dialect, held.tag, decode_json(held.json))
+        if part is not None and held.dialect != target.name:
+            block = new_opaque(target.name, part["type"], write_json(part))
+            piece = Piece(changed(piece.canister, held=block), piece.place, piece.is_synthetic)  # noqa: PLW2901 - what is written
+        kept.append(piece)
+    return kept
+
+
 def _block(piece: Piece, target: Dialect) -> _Block:
     held = piece.canister.held
     if type(held) is not OpaqueContentClass or held.dialect == target.name:

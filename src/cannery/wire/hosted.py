@@ -367,6 +367,8 @@ class HostedTable(Struct, frozen=True, gc=False):
     read_block: Callable[[str, Object], Told | None] | None = None
     write_use: Callable[[HostedUse, bool], Written | None] | None = None
     read_beside: Callable[[Left], list[Beside]] | None = None
+    # How an archive holds a block of another dialect: whether it is a call, its dialect, its tag and its value.
+    keep_block: Callable[[bool, str, str, Any], Object | None] | None = None
     chosen: Callable[[Object], str | None] | None = None
     # The tags of calls whose outcome is in another block.
     pairs: frozenset[str] = frozenset()

@@ -9,6 +9,7 @@ streams, and nothing is repaired: a span is a record, not a request to a server.
 
 from __future__ import annotations
 
+from cannery.dialects.otel_genai.hosted import HOSTED
 from cannery.dialects.otel_genai.reading import MessageReader
 from cannery.dialects.otel_genai.responses import read_response, write_response
 from cannery.dialects.otel_genai.settings import (
@@ -77,6 +78,7 @@ DIALECT = data_set(
     messages=INPUT,
     short_names=("otel", "opentelemetry"),
     is_archive=True,
+    hosted=HOSTED,
     signs=(
         Sign("request", Evidence.OWN_FIELD, "it has messages of a span", has(INPUT, INSTRUCTIONS)),
         Sign("response", Evidence.OWN_FIELD, "it has output messages of a span", has(OUTPUT)),

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from cannery.dialects.otel_genai.hosted import BLOCK, CALL, RESPONSE, kept_block
 from cannery.dialects.otel_genai.settings import NAME, RESIDUE, is_usual_object
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
@@ -393,6 +394,16 @@ class MessageReader(Reader):
         del part["dialect"], part["tag"]
         return new_opaque(dialect, tag, write_json(part.pop("value")))
 
+    def _hosted(self, part: Object) -> Any:
+        """A call of a hosted tool, or what came of one, as the block of another dialect that it is."""
+        kept = kept_block(part)
+        if kept is None:
+            return None
+        for key in (BLOCK, part["type"], "id", "name"):
+            part.pop(key, None)
+        dialect, tag, value = kept
+        return new_opaque(dialect, tag, write_json(value))
+
     def _data(self, part: Object) -> Any:
         return new_data(write_json(part.pop("value"))) if "value" in part else None
 
@@ -405,6 +416,8 @@ _PARTS: dict[str, _Read] = {
     "uri": MessageReader._located,  # noqa: SLF001 - the same
     "file": MessageReader._located,  # noqa: SLF001 - the same
     "cannery.opaque": MessageReader._opaque,  # noqa: SLF001 - the same
+    CALL: MessageReader._hosted,  # noqa: SLF001 - the same
+    RESPONSE: MessageReader._hosted,  # noqa: SLF001 - the same
     "cannery.data": MessageReader._data,  # noqa: SLF001 - the same
 }
 
