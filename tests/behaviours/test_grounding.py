@@ -396,7 +396,7 @@ def test_files_that_a_program_made_are_told():
     assert [one.file for one in use.result.files] == ["file_9"]
     for target in (RESPONSES, GEMINI, "gemini_interactions"):
         rendered = cannery.nativize_response(response, target)
-        assert "files that were made are not shown" in [loss.detail for loss in rendered.losses]
+        assert "generated files are not shown" in [loss.detail for loss in rendered.losses]
     text = cannery.nativize_response(response, CHAT, hosted="text")
     assert b"[file: file_9]" in text.body
 

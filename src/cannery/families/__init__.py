@@ -1,1 +1,1 @@
-"""What related dialects share: APIs of the Chat Completions shape, and the two dialects of OpenAI."""
+"""Code shared by related dialects: Chat Completions shape, content blocks, and the dialects of one vendor."""

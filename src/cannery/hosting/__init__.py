@@ -1,4 +1,4 @@
-"""Hosted tools for another dialect: what is offered, what was called, and answers as they come.
+"""Hosted tools for another dialect: offers, calls, and streamed responses.
 
 The table of the source reads a meaning, the table of the target writes it (``cannery.wire.hosted``): no pair has a rule
 of its own. Before a writer sees a request, each tool of another dialect has become one of the target, a function, or a

@@ -1,4 +1,4 @@
-"""Blocks of hosted tools: what one tells, by the table of the dialect that wrote it."""
+"""Blocks of hosted tools: their meaning, read by the table of the dialect that wrote them."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from cannery.wire.hosted import Beside, ClientResult, HostedTable, Outcome, Told
 from cannery.wire.losses import Place, Report
 from cannery.wire.residues import dropped_keys
 
-# What becomes of a use that the target cannot say: it is left out, or written as text.
+# The options for a use that the target cannot express: drop it, or write it as text.
 WAYS = ("native", "text")
 
 
 def check_way(way: str) -> None:
-    """Refuse a way that does not exist."""
+    """Refuse an unknown option."""
     if way not in WAYS:
         raise InputError(f"hosted must be one of {', '.join(WAYS)}, got {way!r}")
 
 
 def table_of(dialect: str) -> HostedTable | None:
-    """The table of a dialect; None where there is no such dialect."""
+    """The table of a dialect; None for an unknown dialect."""
     return find_dialect(dialect).hosted if dialect in dialect_names() else None
 
 
 def told_by(held: Any) -> tuple[Told | None, HostedTable | None, Any]:
-    """What a block tells, the table that read it, and what is left of it."""
+    """The meaning of a block, the table that read it, and the rest of the block."""
     table = table_of(held.dialect) if type(held) is OpaqueContentClass else None
     if table is None or table.read_block is None:
         return None, None, None
@@ -45,7 +45,7 @@ def told_by(held: Any) -> tuple[Told | None, HostedTable | None, Any]:
 
 
 def outcome_in(told: Told | None) -> Outcome | None:
-    """What came of a call, if a block tells that; what a client would answer may be the answer of a hosted tool."""
+    """The outcome of a call, if a block holds one; a client's answer may be the answer of a hosted tool."""
     if isinstance(told, ClientResult):
         words = told.held if isinstance(told.held, str) else getattr(told.held, "json", "")
         return Outcome(told.identifier, Output(words))
@@ -53,12 +53,12 @@ def outcome_in(told: Told | None) -> Outcome | None:
 
 
 def with_outcome(use: HostedUse, outcome: Outcome) -> HostedUse:
-    """A use and what came of it."""
+    """A use with its outcome."""
     return HostedUse(use.identifier, use.call, outcome.result, outcome.error)
 
 
 def told_beside(residue: Residue | None) -> list[Beside]:
-    """The uses that an answer tells beside its blocks, by the residue of its fields."""
+    """The uses that a response reports beside its blocks, from the residue of its fields."""
     table = None if residue is None else table_of(residue.dialect)
     if residue is None or table is None or table.read_beside is None:
         return []
@@ -66,7 +66,7 @@ def told_beside(residue: Residue | None) -> list[Beside]:
 
 
 def hosted_uses(canisters: Iterable[AnyCanister]) -> tuple[HostedUse, ...]:
-    """The uses of hosted tools in a conversation or an answer, each with what came of it."""
+    """The hosted tool uses in a conversation or a response, each with its outcome."""
     found: list[HostedUse] = []
     waiting: dict[str, int] = {}
     for canister in canisters:
@@ -87,7 +87,7 @@ def hosted_uses(canisters: Iterable[AnyCanister]) -> tuple[HostedUse, ...]:
 
 
 def report_left(value: Any, report: Report, place: Place, within: str = "") -> None:
-    """Name what was not taken of an object."""
+    """Report the fields of an object that were not taken."""
     for path, held in leaves(value):
         lost = lost_field(path, held)
         if lost is not None:

@@ -1,4 +1,4 @@
-"""Calls of hosted tools: their blocks in a history or an answer, translated to another dialect."""
+"""Calls of hosted tools: translates their blocks in a history or a response to another dialect."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ from cannery.wire.turns import changed
 
 
 class _Block(Struct):
-    """A piece on its way: what it tells, and the pieces that tell it with what is left of each."""
+    """A piece being translated: its meaning, and the pieces that express it with the rest of each."""
 
     piece: Piece
     told: Told | None
@@ -72,10 +72,10 @@ def said(
     way: str = "native",
     beside: Sequence[Beside] = (),
 ) -> list[Piece]:
-    """The pieces with the blocks of other dialects as the target says them; the rest is left for its writer.
+    """The pieces with the blocks of other dialects in the target's form; the rest is left for its writer.
 
-    ``stem`` is what the made ids of an answer's calls begin with; None for a history. ``beside`` is what the answer
-    tells beside its blocks.
+    ``stem`` is the prefix of generated ids of a response's calls; None for a history. ``beside`` are the uses that a
+    response reports beside its blocks.
     """
     blocks = [_block(piece, target) for piece in pieces]
     renames_calls = offer is not None and offer.renames_calls
@@ -89,7 +89,7 @@ def said(
         if not block.is_gone:
             arranged += saying.pieces(block)
         elif arranged and _is_text(arranged[-1]):
-            # An outcome goes where its call stands; what it stood between stays apart.
+            # An outcome moves to its call; the texts around its place stay separated.
             gone = block.piece.canister
             silence = new_assistant(SILENCE, gone.timestamp, gone.joined)
             arranged.append(Piece(silence, block.piece.place))
@@ -97,7 +97,7 @@ def said(
 
 
 def said_answer(response: Response, target: Dialect, report: Report, way: str) -> Response:
-    """An answer with the blocks of other dialects as the target says them."""
+    """A response with the blocks of other dialects in the target's form."""
     canisters = response.canisters
     has_blocks = any(type(canister.held) is OpaqueContentClass for canister in canisters)
     beside = told_beside(response.residue)
@@ -162,7 +162,7 @@ def _is_text(piece: Piece) -> bool:
 
 
 def _pair(blocks: list[_Block]) -> None:
-    """Put what came of a call where the call stands."""
+    """Move the outcome of a call to the call."""
     waiting: dict[str, _Block] = {}
     for block in blocks:
         told = block.told
@@ -182,7 +182,7 @@ def _pair(blocks: list[_Block]) -> None:
 
 
 def _add_sources(blocks: list[_Block], beside: Sequence[Beside]) -> None:
-    """Let the last search know what was found, where only the answer as a whole tells it."""
+    """Add sources to the last search, if only the response as a whole reports them."""
     for each in beside:
         same = [
             (block, block.told)
@@ -195,7 +195,7 @@ def _add_sources(blocks: list[_Block], beside: Sequence[Beside]) -> None:
 
 
 class _Saying:
-    """Says blocks as the target does."""
+    """Writes blocks in the target's form."""
 
     def __init__(
         self, target: Dialect, report: Report, offer: Offer, stem: str | None, way: str
@@ -206,12 +206,12 @@ class _Saying:
         self._is_answer = stem is not None
         self._identify = Identifiers(stem or "history_").given
         self._way = way
-        # How the last use was said, and what of it was not.
+        # The form of the last use, and what it did not express.
         self._code = "HOSTED_CHANGED"
         self._unsaid: tuple[str, ...] = ()
 
     def pieces(self, block: _Block) -> list[Piece]:
-        """What becomes of one piece."""
+        """The pieces that replace one piece."""
         piece = block.piece
         if block.told is None:
             return [self._renamed(piece)]
@@ -228,7 +228,7 @@ class _Saying:
         return [Piece(canister, piece.place, piece.is_synthetic) for canister in written]
 
     def put_in(self, beside: Beside, pieces: list[Piece]) -> list[Piece]:
-        """The pieces of an answer with a use that it tells beside them: behind all, as in a stream."""
+        """The pieces of a response with a use that it reports beside them: after all others, as in a stream."""
         last = pieces[-1].canister if pieces else new_assistant("", now())
         written = self._use(beside.use, last)
         if written is None:
@@ -243,7 +243,7 @@ class _Saying:
         return [*pieces, *(Piece(canister, None) for canister in joined)]
 
     def _note(self, block: _Block) -> None:
-        """Tell where a block is said in another shape, and what of it could not be said."""
+        """Report a block that is written in another shape, and what of it was lost."""
         is_use = isinstance(block.told, (HostedUse, Implied))
         code = self._code if is_use else "TOOL_TO_FUNCTION"
         if not isinstance(block.told, MoreTools):
@@ -254,7 +254,7 @@ class _Saying:
         self._unsaid = ()
 
     def _canisters(self, told: Told, piece: Piece) -> list[AnyCanister] | None:
-        """What a block becomes; None where the target cannot say it."""
+        """The canisters for a block; None if the target cannot express it."""
         canister = piece.canister
         match told:
             case HostedUse():
@@ -272,7 +272,7 @@ class _Saying:
                 return None
 
     def _implied(self, told: Implied, canister: AnyCanister) -> list[AnyCanister] | None:
-        """What becomes of something that a server does by itself, which is nothing to a client."""
+        """The canisters for an action that a server performs by itself; a client gets none."""
         is_done = told.kind in self._offer.kinds
         if self._way == "text" and told.text and not is_done:
             self._code = "HOSTED_TO_TEXT"
@@ -284,7 +284,7 @@ class _Saying:
         return [new_assistant(SILENCE, when, canister.joined)] if self._is_answer else []
 
     def _renamed(self, piece: Piece) -> Piece:
-        """A call of a function of a group under the name that stands for both."""
+        """A call of a function of a group, under the name that combines both."""
         canister = piece.canister
         if type(canister) is not InvocationCanisterClass:
             return piece
@@ -325,7 +325,7 @@ class _Saying:
 
 
 def _is_told(use: HostedUse, told: list[HostedUse]) -> bool:
-    """Whether all that a use tells is told by others; where none tells a source, the last one was told of them."""
+    """Whether others report everything in a use; an unattributed source belongs to the last one."""
     same = [one for one in told if one.kind == use.kind]
     queries = {query for one in same for query in _queries(one)}
     urls = {url for one in same for url in _urls(one)}
@@ -360,23 +360,23 @@ class Identifiers:
 
 
 def in_words_of(target: Dialect, use: HostedUse, *, is_answer: bool) -> Written | None:
-    """A use in the shapes of a dialect; None where it has none, or its server would refuse it."""
+    """A use in the shapes of a dialect; None if it has none, or its server would refuse it."""
     write = target.hosted.write_use
     return None if write is None else write(use, is_answer)
 
 
 def hosted_text(use: HostedUse) -> Any:
-    """A use as a block that every dialect says as text."""
+    """A use as a block that every dialect writes as text."""
     return text_block(readable(use))
 
 
 def text_block(text: str) -> Any:
-    """Words as a block that every dialect says as text."""
+    """A text as a block that every dialect writes as text."""
     return new_opaque("", HOSTED_TEXT, write_json({"content": text}))
 
 
 def called(told: ClientCall, canister: AnyCanister, offer: Offer) -> AnyCanister:
-    """The call of a function that stands for a tool of the client."""
+    """The function call for a client tool's call."""
     name = offer.functions.get((told.tag, "")) or client_name(told, canister.held.dialect)
     call = (told.identifier, name, False)
     return new_invocation(  # type: ignore[no-any-return]
@@ -385,7 +385,7 @@ def called(told: ClientCall, canister: AnyCanister, offer: Offer) -> AnyCanister
 
 
 def client_name(told: ClientCall, dialect: str) -> str:
-    """What a tool of the client is called as a function."""
+    """The function name of a client tool."""
     table = table_of(dialect)
     client = None if table is None else table.client(told.tag)
     return told.tag if client is None else client.name

@@ -1,7 +1,7 @@
-"""What is offered: the tools of a request in the shapes of another dialect.
+"""Offered tools: the tools of a request in the shapes of another dialect.
 
 Each tool of another dialect becomes one of the target, a function that the client runs, or a loss; options that the
-target has no word for are losses of their own. The functions of a group get names that say both.
+target cannot express are losses of their own. The functions of a group get names that combine group and function.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ _Added = list[tuple[int, MoreTools, HostedTable]]
 
 
 class Offer(Struct):
-    """The tools of a request as the target offers them, and the fields beside them that it took to say so."""
+    """The tools of a request in the target's form, and the body fields that this requires beside them."""
 
     tools: list[Tool] = []
     places: list[str] = []
     fields: Object = {}
     report: Report = msgspec.field(default_factory=Report)
-    # The kinds that the target offers, the function of each tool that the client runs, and of each tool of a group.
+    # The kinds that the target offers, the function of each client tool, and of each tool of a group.
     kinds: set[str] = set()
     functions: dict[tuple[str, str], str] = {}
     own: dict[str, OwnCall] = {}
-    # Settings of the source that are said as tools.
+    # Settings of the source that are written as tools.
     settings: set[str] = set()
-    # Whether a function of a group was called, which has another name for the target.
+    # Whether a function of a group was called; it has another name in the target.
     renames_calls: bool = False
-    # The choice of tools, which may be about some that have other names now.
+    # The tool choice, which may refer to tools that have other names now.
     choice: Absential[ToolChoice] = absent
 
     def add(self, tool: Tool, place: str) -> None:
@@ -53,7 +53,7 @@ class Offer(Struct):
         self.places.append(place)
 
     def sort(self) -> None:
-        """Put the tools in the order of the request; those of settings and of messages follow."""
+        """Put the tools in the order of the request; tools from settings and messages follow."""
         positions = [*map(_position, self.places)]
         order = sorted(range(len(positions)), key=positions.__getitem__)
         self.tools = [self.tools[index] for index in order]
@@ -68,7 +68,7 @@ class Offer(Struct):
         return found
 
     def tell(self, report: Report) -> None:
-        """Put what it took to make this offer into the report of a body."""
+        """Record the offer in the report of a body."""
         report.lost += self.report.lost
         report.own = self.own
         report.tool_places = (*self.places,)
@@ -78,14 +78,14 @@ _LISTED = "tools["
 
 
 def _position(place: str) -> int:
-    """The position of a tool in the request; those of settings and of messages are behind all others."""
+    """The position of a tool in the request; tools from settings and messages come after all others."""
     return int(place[len(_LISTED) : place.index("]")]) if place.startswith(_LISTED) else 1 << 30
 
 
 def offered(
     request: Request, target: Dialect, *, has_blocks: bool, has_patched_calls: bool
 ) -> Offer | None:
-    """The offer of a request to another dialect; None where each tool is a function that stands for itself."""
+    """The offer of a request to another dialect; None if every tool is an ordinary function."""
     has_settings = request.residue is not None and request.residue.envelope is not None
     if not (has_settings or has_blocks or has_patched_calls or request.tools):
         return None
@@ -101,7 +101,7 @@ def offered(
 
 
 def _settings(request: Request, table: HostedTable) -> Object:
-    """The fields beside the tools that define some."""
+    """The fields beside the tools that define hosted tools."""
     residue = request.residue
     if residue is None or residue.envelope is None:
         return {}
@@ -117,7 +117,7 @@ def _settings(request: Request, table: HostedTable) -> Object:
 
 
 def _within(key: str, path: str, held: Any) -> Any:
-    """What stands at a path of two steps at most, by what stands at the first one or at both."""
+    """The value at a path of at most two steps, by the values of the first step or of both."""
     if key == path:
         return held
     holder, _, field = key.rpartition(".")
@@ -125,7 +125,7 @@ def _within(key: str, path: str, held: Any) -> Any:
 
 
 def _more_tools(request: Request, target: Dialect) -> _Added:
-    """The tools that blocks of a conversation add; those of the target stay, and add their tools themselves."""
+    """The tools that blocks of a conversation add; blocks of the target stay, and add their tools themselves."""
     found = []
     for index, canister in enumerate(request.conversation):
         told, table = told_by(canister.held)[:2]
@@ -145,7 +145,7 @@ def _group_calls(request: Request, field: str) -> list[tuple[str, str]]:
 
 
 def group_of(canister: AnyCanister, field: str) -> str | None:
-    """The name that the functions of a group have in common, where a call says it in a field."""
+    """The common name of a group's functions, if a call has it in a field."""
     residue = canister.residue
     if residue is None or residue.part is None or f'"{field}"' not in residue.part:
         return None
@@ -154,7 +154,7 @@ def group_of(canister: AnyCanister, field: str) -> str | None:
 
 
 class _Offering:
-    """Makes the offer of one request."""
+    """Builds the offer of one request."""
 
     def __init__(self, request: Request, target: Dialect) -> None:
         self._request = request
@@ -165,7 +165,7 @@ class _Offering:
         self._parts: dict[str, str] = {}
 
     def offer(self, settings: Object, more: _Added, calls: list[tuple[str, str]]) -> Offer:
-        """Offer all tools, in their order; then those that settings define, and those that came later."""
+        """Offer all tools, in order; then those that settings define, and those that were added later."""
         found: list[Found] = []
         for index, tool in enumerate(self._request.tools):
             place = f"tools[{index}]"
@@ -194,7 +194,7 @@ class _Offering:
         return self._offer
 
     def _chosen(self) -> Absential[ToolChoice]:
-        """The choice of tools with the names that the target has for them; one that was not sent keeps its own."""
+        """The tool choice with the target's names; a choice of an unsent tool keeps its name."""
         choice, tools = self._request.tool_choice, self._request.tools
         if not isinstance(choice, ToolChoice) or not choice.names:
             return choice
@@ -209,14 +209,14 @@ class _Offering:
         return msgspec.structs.replace(choice, names=tuple(names.get(n, n) for n in choice.names))
 
     def _chosen_name(self, tool: Tool) -> str | None:
-        """The name by which the target's choice of tools names one."""
+        """The name by which the target's tool choice refers to a tool."""
         if not isinstance(tool.hosted, str):
             return tool.name
         chosen = self._target.hosted.chosen
         return None if chosen is None else chosen(decode_json(tool.hosted))
 
     def _mix(self) -> None:
-        """Offer functions and hosted tools side by side, where the model takes both; else only the functions."""
+        """Offer functions and hosted tools together if the model accepts both; else only the functions."""
         offer, table = self._offer, self._target.hosted
         is_hosted = [isinstance(tool.hosted, str) for tool in offer.tools]
         if not (table.mixed and any(is_hosted)) or all(is_hosted):
@@ -235,13 +235,13 @@ class _Offering:
         offer.kinds.clear()
 
     def _source(self, tool: Tool | None) -> HostedTable:
-        """The table of the dialect that a tool is spelled in."""
+        """The table of the dialect of a tool."""
         residue = None if tool is None else tool.residue
         name = self._request.source if residue is None else residue.dialect
         return NO_HOSTED if name is None else table_of(name) or NO_HOSTED
 
     def _hosted(self, tool: Tool, hosted: str, place: str) -> list[Found]:
-        """Offer a hosted tool; gives the definitions in one that has to be said otherwise."""
+        """Offer a hosted tool; returns its definitions that need another form."""
         residue = tool.residue
         origin = self._request.source if residue is None else residue.dialect
         value = decode_json(hosted)
@@ -271,7 +271,7 @@ class _Offering:
         return []
 
     def _group(self, found: Found, group: Group) -> None:
-        """Offer each function of a group, under a name that says both where it has one."""
+        """Offer each function of a group, under a name that combines both if the group has a name."""
         offer = self._offer
         for tool, path in group.tools:
             name = self._grouped(group.name, tool.name) if group.name else tool.name
@@ -286,7 +286,7 @@ class _Offering:
         report_left(found.value, offer.report, found.place, found.within)
 
     def _grouped(self, group: str, name: str) -> str:
-        """The function that stands for one of a group: the same for its definition and its calls."""
+        """The function for a member of a group: the same for its definition and its calls."""
         offer = self._offer
         known = offer.functions.get((group, name))
         if known is not None:
@@ -319,7 +319,7 @@ class _Offering:
                 self._offer.report.lose("FIELD_DROPPED", each.place, detail, path)
 
     def _expand(self, found: Found, table: HostedTable, row: ToolRow | None) -> bool:
-        """Offer a tool that the client runs as functions, unless the target has the like."""
+        """Offer a client tool as functions, unless the target has an equivalent."""
         if row is not None and self._target.hosted.row_of(row.kind) is not None:
             return False
         client, read = table.client(found.tag), table.groups.get(found.tag)
@@ -331,12 +331,12 @@ class _Offering:
         return group is not None or client is not None
 
     def _is_bound(self, row: ToolRow) -> bool:
-        """Whether a tool means nothing to the target, since it belongs to another provider."""
+        """Whether a tool means nothing to the target, because it belongs to another provider."""
         ours = self._target.hosted.row_of(row.kind)
         return bool(row.bound) and not (row.home and ours is not None and ours.home == row.home)
 
     def _write(self, tool: HostedTool, found: Found) -> list[str] | None:
-        """Offer a tool as the target spells it; gives what it cannot say, None if it has no such tool."""
+        """Offer a tool in the target's form; returns the facts that it cannot express, None if it has no such tool."""
         offer, table = self._offer, self._target.hosted
         row = table.row_of(tool.kind)
         if row is None:
@@ -360,7 +360,7 @@ class _Offering:
         return unsaid
 
     def _function(self, found: Found, client: ClientTool) -> None:
-        """Offer a tool that the client runs as a function."""
+        """Offer a client tool as a function."""
         offer, value = self._offer, found.value
         own = value.pop("name", None)
         wanted = own if type(own) is str and own else client.name

@@ -1,7 +1,7 @@
-"""Answers as they come: events of hosted tools as another dialect says them.
+"""Streamed responses: events of hosted tools in another dialect's form.
 
-A call waits for what comes of it, since some dialects say both in one block, and what follows the call waits for it.
-Parts that are made here have numbers of their own, far beyond those of any answer.
+A call waits for its outcome, because some dialects put both into one block, and events after the call wait for it.
+Parts that are created here have numbers of their own, far beyond those of any response.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _FIRST = 1 << 40
 
 
 def stream_options(target: Dialect, options: StreamOptions) -> StreamOptions:
-    """The options of a stream whose hosted tools are said as the target says them."""
+    """The options of a stream whose hosted tools are written in the target's form."""
     return msgspec.structs.replace(options, uses=StreamedUses(target, options.hosted))
 
 
 class StreamedUses:
-    """Takes the blocks of other dialects in one stream and gives the events that the target has for them."""
+    """Takes the blocks of other dialects in one stream and gives the target's events for them."""
 
     def __init__(self, target: Dialect, way: str) -> None:
         self._target = target
@@ -44,11 +44,11 @@ class StreamedUses:
         self._kinds: set[str] = set()
 
     def begin(self, identifier: Any) -> None:
-        """Take the id of the answer, of which those of its calls are made."""
+        """Set the id of the response, from which the ids of its calls are derived."""
         self._identifiers.stem = call_stem(identifier)
 
     def start(self, event: PartStart) -> Sequence[Event] | None:
-        """What the start of a block becomes, the end included; None where it is left to the writer."""
+        """The events for the start of a block, its end included; None if it is left to the writer."""
         content = event.content
         held: Any = getattr(content, "held", content)
         told, table, _ = told_by(held)
@@ -75,25 +75,25 @@ class StreamedUses:
         return bool(self._waiting)
 
     def holds(self, event: Event) -> bool:
-        """Whether an event has to wait while a call does: it does not tell the outcome."""
+        """Whether an event must wait while a call does: it is not the outcome."""
         content = getattr(event, "content", None)
         outcome = outcome_in(told_by(getattr(content, "held", content))[0])
         return outcome is None or outcome.identifier not in self._waiting
 
     def unanswered(self) -> Sequence[Event]:
-        """The call that waited for an outcome that did not come."""
+        """The events for the call whose outcome never came."""
         waiting, self._waiting = self._waiting, {}
         return [said for use in waiting.values() for said in self._said(use)]
 
     def finish(self, event: Finish) -> Sequence[Event]:
-        """The uses told beside the blocks, and the end of the answer: a call for the client is why it stops."""
+        """The uses reported beside the blocks, and the end of the response; a call for the client ends it."""
         uses = self._beside(event.around)
         if self._has_calls and event.reason is FinishReason.Stop:
             event = msgspec.structs.replace(event, reason=FinishReason.Tool)
         return [*(said for use in uses for said in self._said(use)), event]
 
     def _beside(self, around: Residue | None) -> list[HostedUse]:
-        """The uses that only the fields around the answer tell."""
+        """The uses that only the fields around the response report."""
         if around is None or around.dialect == self._target.name:
             return []
         uses = [each.use for each in told_beside(around)]

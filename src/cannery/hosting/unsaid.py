@@ -1,7 +1,7 @@
-"""What of a use of a hosted tool its new shape does not say.
+"""The facts of a hosted tool use that its new shape does not express.
 
-No dialect lists it: the blocks that were written are read as their own dialect reads them, and what a reader of that
-dialect does not hear was not said.
+No dialect lists them: the written blocks are read again by their own dialect, and a fact that is not read back was
+lost.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from cannery.messages.hosted import (
 from cannery.messages.json_text import decode_json
 from cannery.wire.arguments import object_input
 
-_FACTS = {"url": "addresses", "title": "titles", "text": "words", "age": "ages", "file": "files"}
+_FACTS = {"url": "addresses", "title": "titles", "text": "texts", "age": "ages", "file": "files"}
 
 
 def unsaid(use: HostedUse, blocks: Iterable[Any]) -> Iterator[str]:
-    """What the blocks of a use do not say, in sentences."""
+    """The facts that the blocks of a use do not express, as sentences."""
     heard = _heard(blocks)
     if heard is None:
         return
@@ -39,14 +39,14 @@ def unsaid(use: HostedUse, blocks: Iterable[Any]) -> Iterator[str]:
     elif isinstance(use.result, Output):
         yield from _unsaid_output(use.result, output)
     if use.has_failed and not heard.has_failed:
-        yield "that it failed is not said"
+        yield "the target does not show that the call failed"
     words = use.error if use.error != FAILED else None
     if words and words not in (heard.error or "") + output.text + output.errors:
-        yield f"what went wrong was {words!r}"
+        yield f"the error was {words!r}"
 
 
 def _heard(blocks: Iterable[Any]) -> HostedUse | None:
-    """The use that blocks tell."""
+    """The use that is read back from blocks."""
     use = None
     for block in blocks:
         told = told_by(block)[0]
@@ -63,14 +63,14 @@ def _unsaid_call(asked: HostedCall, heard: HostedCall) -> Iterator[str]:
         case Run() if isinstance(heard, Run) and asked.language != heard.language:
             yield f"the code is {asked.language}"
         case Fetch() if isinstance(heard, Fetch) and asked.pattern != heard.pattern:
-            yield "what was looked for in a page is not said"
+            yield "the pattern that was looked for in a page is missing"
         case McpCall() if isinstance(heard, McpCall):
             if _arguments(asked.arguments) != _arguments(heard.arguments):
-                yield "the arguments are not said as they were"
+                yield "the arguments have another form here"
 
 
 def _arguments(text: str) -> Any:
-    """Arguments as a value; those that are no object as their text."""
+    """Arguments as a value; arguments that are not an object as their text."""
     return text if object_input(text) is None else decode_json(text.strip() or "{}")
 
 
@@ -79,7 +79,7 @@ def _unsaid_sources(use: HostedUse, heard: HostedUse) -> Iterator[str]:
     told = heard.result.items if isinstance(heard.result, Sources) else ()
     for fact, name in _FACTS.items():
         if not _facts(found, fact) <= _facts(told, fact):
-            yield f"the {name} of what was found are not said"
+            yield f"the {name} of the sources are missing"
 
 
 def _facts(sources: Iterable[Source], name: str) -> set[str]:
@@ -90,10 +90,10 @@ def _unsaid_output(output: Output, heard: Output) -> Iterator[str]:
     if not (
         output.text in heard.text + heard.errors and output.errors in heard.text + heard.errors
     ):
-        yield "not all that was printed is said"
+        yield "a part of the output is missing"
     elif output.text and output.errors and output.errors != heard.errors:
-        yield "what was printed and what went wrong are one text here"
+        yield "output and error output are one text here"
     if output.exit_code and output.exit_code != heard.exit_code:
         yield f"the exit code was {output.exit_code}"
     if {*output.files} - {*heard.files}:
-        yield "files that were made are not shown"
+        yield "generated files are not shown"

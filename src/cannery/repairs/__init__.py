@@ -1,8 +1,8 @@
-"""Repairs: what providers insist on, as passes of one signature that change only the body to send.
+"""Repairs: changes that providers require, as passes of one signature that change only the body to send.
 
 Each pass takes the pieces of a conversation, a provider's rules and a report, and returns pieces again. It is
 deterministic and idempotent, has a name that switches it off, and reports what it did. The stored conversation never
-changes. The order of ``PASSES`` is the order in which they run; ``survey`` finds which of them a conversation may need.
+changes. ``PASSES`` gives the order in which they run; ``survey`` finds which of them a conversation may need.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from cannery.wire.losses import Report
 
 Pass = Callable[[list[Piece], Rules, Report], list[Piece]]
 
-# Each pass with the fact without which it has nothing to do.
+# Each pass with the fact that it depends on.
 PASSES: Mapping[str, tuple[Pass, int]] = {
     "single_system": (single_system, LEADING),
     "orphaned_results": (orphaned_results, UNPAIRED),
@@ -67,19 +67,19 @@ PASSES: Mapping[str, tuple[Pass, int]] = {
 
 
 _ROWS = tuple((name, run, fact) for name, (run, fact) in PASSES.items())
-# The facts that ask for a pass.
+# The facts that require a pass.
 REPAIRABLE = reduce(or_, (fact for _, _, fact in _ROWS))
-# Passes that change nothing which a later one asks for.
+# Passes whose changes never require a later pass.
 _LAST = frozenset({"alternation", "call_ids", "function_names", "cache_marks", "media_types"})
 
 
 def repair(
     pieces: list[Piece], facts: int, rules: Rules, report: Report, off: Collection[str] = ()
 ) -> tuple[list[Piece], int]:
-    """Run every pass that is not switched off and that the conversation gives something to do.
+    """Run every enabled pass that the conversation may need.
 
-    ``facts`` are those of the pieces (``survey``); the facts of the result come with it. Pieces that need no repair
-    come back as the same list.
+    ``facts`` are those of the pieces (``survey``); the facts of the result are returned with it. Pieces that need no
+    repair are returned as the same list.
     """
     position = _next(facts & REPAIRABLE, 0)
     while position < len(_ROWS):
@@ -95,7 +95,7 @@ def repair(
 
 @lru_cache(maxsize=1024)
 def _next(facts: int, start: int) -> int:
-    """The position of the next pass that some facts ask for."""
+    """The position of the next pass that some facts require."""
     for position in range(start, len(_ROWS)):
         if facts & _ROWS[position][2]:
             return position

@@ -1,7 +1,7 @@
-"""Ids and names that a provider forbids: rewritten injectively, the same way every time.
+"""Ids and names that a provider forbids: rewritten injectively and deterministically.
 
-An alias keeps what is legal of the original and ends in a hash of it, so that two originals never get the same alias.
-Legal ids and names are untouched. A call id that comes again in a later turn gets an alias of its own.
+An alias keeps the legal characters of the original and ends in a hash of it, so that two originals never get the same
+alias. Legal ids and names are unchanged. A call id that is used again in a later turn gets an alias of its own.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _HASH_LENGTH = 8
 
 @lru_cache(maxsize=64)
 def matcher(pattern: str) -> Callable[[str], object]:
-    """What tells whether a whole text fits a pattern."""
+    """A function that tells whether a whole text matches a pattern."""
     return re.compile(pattern).fullmatch
 
 
@@ -34,7 +34,7 @@ def is_legal(text: str, pattern: str, length: int) -> bool:
 
 
 def alias_of(text: str, pattern: str, length: int, salt: str = "") -> str:
-    """The legal stand-in for an id or name."""
+    """The legal alias of an id or name."""
     code = digests.sha256(f"{salt}{text}".encode()).hexdigest()
     separator = "_" if is_legal("a_a", pattern, length) else ""
     stem = "".join(
@@ -78,7 +78,7 @@ def call_ids(pieces: list[Piece], rules: Rules, report: Report) -> list[Piece]:
                 report.ids[alias] = original
                 piece = Piece(changed(canister, identifier=alias), piece.place)  # noqa: PLW2901 - the rewritten one
         elif type(canister) is ResultCanisterClass:
-            # Calls that share an id are answered in their order.
+            # Calls that share an id are answered in order.
             queue = waiting.get(canister.invocation_id)
             known = latest.get(canister.invocation_id, canister.invocation_id)
             alias = queue.pop(0) if queue else known
@@ -92,7 +92,7 @@ def call_ids(pieces: list[Piece], rules: Rules, report: Report) -> list[Piece]:
 def _fresh(
     original: str, rules: Rules, used: set[str], taken: set[str], tries: dict[str, int]
 ) -> str:
-    """A legal id that is not in use; ``tries`` counts how often each id came, so that no alias is tried twice."""
+    """A legal unused id; ``tries`` counts the uses of each id, so that no alias is tried twice."""
     pattern, length = rules.call_id_pattern, rules.call_id_length
     if original not in used and is_legal(original, pattern, length):
         return original
@@ -123,7 +123,7 @@ def function_names(pieces: list[Piece], rules: Rules, report: Report) -> list[Pi
 
 
 def name_alias(name: str, rules: Rules, report: Report, place: int | str | None) -> str:
-    """A function name as the provider accepts it."""
+    """A function name in a form that the provider accepts."""
     if is_legal(name, rules.name_pattern, rules.name_length):
         return name
     alias = _fresh_name(name, rules, report)
@@ -134,7 +134,7 @@ def name_alias(name: str, rules: Rules, report: Report, place: int | str | None)
 
 
 def _fresh_name(name: str, rules: Rules, report: Report) -> str:
-    """The alias of a name, which is no other name of the request and no other name's alias."""
+    """The alias of a name; it differs from every other name and alias of the request."""
     count = 0
     while True:
         salt = f"{count}:" if count else ""
@@ -145,7 +145,7 @@ def _fresh_name(name: str, rules: Rules, report: Report) -> str:
 
 
 def _taken(report: Report) -> Collection[str]:
-    """The function names of the request that is written, found when an alias is first made."""
+    """The function names of the current request, collected when an alias is first made."""
     if report.taken_names is None:
         report.taken_names = frozenset() if report.request is None else names_of(report.request)
     return report.taken_names
@@ -168,7 +168,7 @@ def names_of(request: Request) -> frozenset[str]:
 
 
 def renamed_tools(request: Request, rules: Rules, report: Report) -> Request:
-    """The request with the names of tools and tool choice as the provider accepts them."""
+    """The request with tool names and tool choice in a form that the provider accepts."""
     tools = request.tools
     names = [tool.name for tool in tools]
     if not all(map(matcher(rules.name_pattern), names)) or max(map(len, names)) > rules.name_length:

@@ -1,4 +1,4 @@
-"""The order of turns: which role comes first and last, and where system messages may stand."""
+"""The order of turns: first and last role, and the position of system messages."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SPOKEN = (UserCanisterClass, AssistantCanisterClass, SupervisorCanisterClass)
 
 
 def leading_count(pieces: list[Piece]) -> int:
-    """How many supervisors stand before anybody speaks."""
+    """The number of supervisors before the first other canister."""
     for count, piece in enumerate(pieces):
         if side(piece) != SUPERVISOR:
             return count
@@ -37,7 +37,7 @@ def leading_count(pieces: list[Piece]) -> int:
 
 
 def single_system(pieces: list[Piece], rules: Rules, report: Report) -> list[Piece]:
-    """Join leading supervisors into one, where a server knows only one."""
+    """Join leading supervisors to one, for a server that accepts only one."""
     count = leading_count(pieces)
     if rules.leading_supervisors != "one" or count < 2:
         return pieces
@@ -57,10 +57,10 @@ def single_system(pieces: list[Piece], rules: Rules, report: Report) -> list[Pie
 
 
 def late_supervisors(pieces: list[Piece], rules: Rules, report: Report) -> list[Piece]:
-    """Put late system messages where the provider takes them, or fold them into the user side in a marked envelope.
+    """Move late system messages to where the provider accepts them, or fold them into a user turn.
 
-    With ``after_user`` they stay right behind a user turn, and behind all of it: one that stands between two user turns
-    moves behind the second.
+    The folded text stands in a marked envelope. With ``after_user`` they stay right after a user turn, and after all of
+    it: one between two user turns moves after the second.
     """
     start = leading_count(pieces)
     if rules.late_supervisors == "native" or not _has_supervisor(pieces, start):
@@ -91,7 +91,7 @@ def late_supervisors(pieces: list[Piece], rules: Rules, report: Report) -> list[
 
 
 def _behind_words(pieces: list[Piece], start: int, report: Report) -> list[Piece]:
-    """Keep late system messages behind words of the user or of the system, and fold the others and a last one."""
+    """Keep late system messages after user or system text, and fold the others and a last one."""
     arranged = pieces[:start]
     for piece in pieces[start:]:
         is_late = side(piece) == SUPERVISOR
@@ -107,7 +107,7 @@ def _has_supervisor(pieces: list[Piece], start: int) -> bool:
 
 
 def _may_stay(before: list[Piece], start: int, rules: Rules) -> bool:
-    """Whether system messages may stand behind these pieces."""
+    """Whether system messages may follow these pieces."""
     return (
         rules.late_supervisors == "after_user" and len(before) > start and side(before[-1]) == USER
     )
@@ -121,13 +121,13 @@ def _report_moved(staying: list[Piece], report: Report) -> None:
 
 
 def _folded(piece: Piece, report: Report) -> Piece:
-    """A late system message in the words of a user turn."""
+    """A late system message as text of a user turn."""
     report.repair("late_supervisors", piece.place)
     return _enveloped(piece, report)
 
 
 def _enveloped(piece: Piece, report: Report) -> Piece:
-    """A system message in the words of a user turn."""
+    """A system message as text of a user turn, in its envelope."""
     canister = piece.canister
     text = text_of(canister.held)
     held = canister.held
@@ -141,18 +141,18 @@ def _enveloped(piece: Piece, report: Report) -> Piece:
 
 
 def _report_citations(piece: Piece, report: Report) -> None:
-    """Name the citations of a text that is put into another one."""
+    """Report the citations of a text that is merged into another one."""
     held = piece.canister.held
     if type(held) is TextualContentClass and held.citations:
         report.lose("CITATION_DROPPED", piece.place)
 
 
 def empty_text(pieces: list[Piece], rules: Rules, report: Report) -> list[Piece]:
-    """Leave out blank text that the provider refuses; its cache mark moves to the neighbour."""
+    """Drop blank text that the provider refuses; its cache mark moves to the neighbour."""
     if not rules.refuses_blank_text:
         return pieces
     kept: list[Piece] = []
-    waiting: Piece | None = None  # whose mark is for what stands behind it
+    waiting: Piece | None = None  # Pieces whose mark belongs to a later piece.
     for piece in _heard(pieces, report):
         canister = piece.canister
         if (
@@ -181,7 +181,7 @@ def empty_text(pieces: list[Piece], rules: Rules, report: Report) -> list[Piece]
 
 
 def _stays(piece: Piece, rules: Rules) -> bool:
-    """Whether blank text is there for what stands beside it."""
+    """Whether blank text is needed for what stands beside it."""
     residue = piece.canister.residue
     return residue is not None and residue.dialect == rules.signs_blank_text and bool(residue.part)
 
@@ -192,7 +192,7 @@ def _cache_mark(piece: Piece) -> str | None:
 
 
 def _hand_over(blank: Piece, kept: list[Piece], report: Report) -> None:
-    """Give the cache mark of what is left out to the last of what is kept, if that is said by the same side."""
+    """Move the cache mark of a dropped piece to the last kept one, if both are of the same side."""
     heir = kept[-1]
     if side(heir) != side(blank):
         report.lose("CACHE_MARK_DROPPED", blank.place)
@@ -202,7 +202,7 @@ def _hand_over(blank: Piece, kept: list[Piece], report: Report) -> None:
 
 
 def _heard(pieces: list[Piece], report: Report) -> Iterator[Piece]:
-    """The pieces without turns of the model in which nothing was said; they do not separate their neighbours."""
+    """The pieces without empty turns of the model; these do not separate their neighbours."""
     for whose, run in groupby(pieces, side):
         turn = [*run]
         if whose == MODEL and all(piece.canister.held is absent for piece in turn):
@@ -229,9 +229,9 @@ def _marked(piece: Piece, mark: str) -> UserCanisterClass:
 
 
 def first_user(pieces: list[Piece], rules: Rules, report: Report) -> list[Piece]:
-    """Put a placeholder user turn before an assistant that speaks first.
+    """Put a placeholder user turn before an assistant turn that comes first.
 
-    Where only supervisors speak, the last of them speaks from a user turn, inside a marked envelope.
+    If there are only supervisors, the last of them becomes a user turn, inside a marked envelope.
     """
     start = leading_count(pieces)
     if not pieces:
@@ -249,7 +249,7 @@ def first_user(pieces: list[Piece], rules: Rules, report: Report) -> list[Piece]
 
 
 def prefill(pieces: list[Piece], rules: Rules, report: Report) -> list[Piece]:
-    """Let a user turn follow a trailing assistant turn, where the provider insists."""
+    """Add a user turn after a trailing assistant turn, if the provider requires it."""
     if not pieces or not rules.ends_with_user or side(pieces[-1]) != MODEL:
         return pieces
     if pieces[-1].canister.role is Role.Invocation:

@@ -1,6 +1,6 @@
-"""Media types: corrected to what the bytes of a content are.
+"""Media types: corrected to the actual type of the bytes.
 
-Content that is not sent as bytes keeps its type, since its bytes are not known; broken content is left out.
+Content that is not sent as bytes keeps its type, because its bytes are unknown; broken content is left out.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MEDIA = frozenset(
 
 
 def media_types(pieces: list[Piece], rules: Rules, report: Report) -> list[Piece]:  # noqa: ARG001 - all agree on this
-    """Correct media types that the bytes contradict, and give them their usual spelling."""
+    """Correct media types that the bytes contradict, and normalize their spelling."""
     return [
         _corrected(piece, report) if type(piece.canister.held) in _MEDIA else piece
         for piece in pieces
@@ -52,7 +52,7 @@ def _corrected(piece: Piece, report: Report) -> Piece:
 
 
 def _typed(content: Any, tell: Callable[[str, str], None]) -> Any:
-    """A content with the types that its bytes give away; the same one if they are right."""
+    """A content with the types of its bytes; the same object if they are right."""
     kind = type(content)
     if kind is PartsContentClass:
         return _with_typed(content, "parts", tell)

@@ -46,7 +46,7 @@ def orphaned_results(pieces: list[Piece], rules: Rules, report: Report) -> list[
 
 
 def _report_orphan(canister: ResultCanisterClass, report: Report, place: int | None) -> None:
-    """Name what text cannot say of a result; no call tells the name that stands on it."""
+    """Report what text cannot express of a result; no call repeats the name on it."""
     if canister.is_error:
         report.lose("ERROR_FLAG_TO_TEXT", place)
     if canister.residue is not None:
@@ -65,7 +65,7 @@ def _as_user_text(piece: Piece, canister: ResultCanisterClass) -> Iterator[Piece
     said = [(label, canister.joined), *((content, True) for content in shown)]
     mark = None if canister.residue is None else canister.residue.cache
     for place, (content, joined) in enumerate(said, 1):
-        # The mark of a result stands behind all of it.
+        # The mark of a result stands after all of it.
         residue = Residue("", cache=mark) if mark and place == len(said) else None
         yield Piece(new_user(content, canister.timestamp, joined, residue), piece.place)
 
@@ -75,13 +75,13 @@ def _words(content: Any) -> str:
 
 
 class Waiting:
-    """The calls that wait for a result, by id: those of the latest turn that has the id, first come first served."""
+    """The calls that wait for a result, by id: those of the latest turn with the id, in order."""
 
     def __init__(self) -> None:
         self._calls: dict[str, list[Piece]] = {}
 
     def call(self, turn: list[Piece]) -> None:
-        """Let the calls of a turn wait."""
+        """Add the calls of a turn."""
         fresh: dict[str, list[Piece]] = {}
         for piece in turn:
             if type(piece.canister) is InvocationCanisterClass:
@@ -95,7 +95,7 @@ class Waiting:
 
 
 def duplicate_results(pieces: list[Piece], rules: Rules, report: Report) -> list[Piece]:
-    """Leave out every result but the first for each call."""
+    """Drop every result but the first for each call."""
     if not rules.pairs_calls:
         return pieces
     answers = {id(result) for result in _answers(pieces).values()}
@@ -118,7 +118,7 @@ def duplicate_results(pieces: list[Piece], rules: Rules, report: Report) -> list
 
 
 def result_order(pieces: list[Piece], rules: Rules, report: Report) -> list[Piece]:
-    """Put the results right behind the turn that calls for them, in call order."""
+    """Put the results right after the turn that calls for them, in call order."""
     if not rules.pairs_calls:
         return pieces
     answers = _answers(pieces)
@@ -134,7 +134,7 @@ def result_order(pieces: list[Piece], rules: Rules, report: Report) -> list[Piec
 
 
 def unanswered_calls(pieces: list[Piece], rules: Rules, report: Report) -> list[Piece]:
-    """Give every call without a result a synthetic error result, in its place among those right behind the turn."""
+    """Give every unanswered call a synthetic error result, in its place right after the turn."""
     if not rules.pairs_calls:
         return pieces
     answers = _answers(pieces)

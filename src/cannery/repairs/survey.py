@@ -1,7 +1,7 @@
 """One walk over a conversation that finds which repairs it may need.
 
-Most conversations need none, and this walk costs less than one for each pass. In doubt a pass runs: it decides itself
-what it changes. The facts of a conversation are the bits of one number.
+Most conversations need none, and this walk is cheaper than one per pass. In doubt a pass runs: it decides itself what
+it changes. The facts of a conversation are the bits of one number.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from cannery.repairs.aliases import matcher
 from cannery.wire.contract import Piece, Rules
 from cannery.wire.turns import MODEL, SIDES, SUPERVISOR, USER
 
-# Several supervisors stand before anybody speaks.
+# Several supervisors come before any other canister.
 LEADING = 1
 # A supervisor message follows a message of another role.
 LATE = 2
-# Calls and results that are not answered right behind their turn, in call order.
+# Calls and results that are not answered right after their turn, in call order.
 UNPAIRED = 4
-# Call ids and function names that come twice or that the provider may forbid.
+# Call ids and function names that occur twice or that the provider may forbid.
 ODD_IDS, ODD_NAMES = 8, 8192
-# A text without a visible character, or a turn that says nothing.
+# A text without a visible character, or an empty turn.
 BLANK = 16
-# The user does not speak first; the model speaks last.
+# The first turn is not the user's; the last turn is the model's.
 OPENER, TRAILING = 32, 64
-# Two of one side follow each other in messages of their own.
+# Two of one side follow each other in separate messages.
 NEIGHBOURS = 128
 # Cache marks.
 MARKS = 256
@@ -52,13 +52,13 @@ MEDIA = 512
 OPAQUE = 1024
 # A supervisor with the rank of a developer.
 DEVELOPER = 2048
-# Anything at all is said.
+# Any content at all.
 SAID = 4096
-# Calls of which a dialect said more than the model knows.
+# Calls with residue beyond the model.
 PATCHED = 16384
 
 _SPOKEN = frozenset({UserCanisterClass, AssistantCanisterClass, SupervisorCanisterClass})
-# What a content is that is not bare text; of most kinds there is nothing to say.
+# The fact of each content kind that is not bare text; most kinds have none.
 _KINDS: dict[type, int] = {
     TextualContentClass: BLANK,
     OpaqueContentClass: OPAQUE,
@@ -71,14 +71,14 @@ _KINDS: dict[type, int] = {
 
 
 def survey(pieces: list[Piece], rules: Rules) -> int:  # noqa: C901, PLR0912, PLR0915 - one walk instead of one for each fact
-    """What there is in a conversation that some provider may not take as it is; of ids and names, this provider."""
+    """The facts of a conversation that some provider may not accept; for ids and names, this provider."""
     facts = leading = silent = 0
     before = first = ""
-    # Whether the piece before says nothing, unless it calls for something.
+    # Whether the piece before is empty and not a call.
     is_silent = False
     calls: list[Any] = []
     answers: list[str] = []
-    # How many calls wait for a result; whether one of the same turn has come.
+    # The number of waiting calls; whether one of the same turn was answered.
     waiting = 0
     is_answered = False
     for piece in pieces:
@@ -152,7 +152,7 @@ def survey(pieces: list[Piece], rules: Rules) -> int:  # noqa: C901, PLR0912, PL
 
 
 def _call_facts(calls: list[Any], answers: list[str], rules: Rules) -> int:
-    """What ids and names say: whether results come in the order of their calls, which are told apart by their ids."""
+    """The facts of ids and names: whether results come in the order of their calls, matched by distinct ids."""
     called = [canister.identifier for canister in calls]
     facts = 0 if called == answers else UNPAIRED
     if len({*called}) < len(called):

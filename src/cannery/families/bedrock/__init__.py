@@ -1,1 +1,1 @@
-"""What the dialects share that Bedrock serves: errors, headers, and events in chunks."""
+"""Shared by the dialects that Bedrock serves: errors, headers, and events in chunks."""

@@ -1,4 +1,4 @@
-"""Errors of Bedrock: a body is ``{"message"}``, its kind stands in the header ``x-amzn-errortype``.
+"""Errors of Bedrock: a body is ``{"message"}``, and its kind is in the header ``x-amzn-errortype``.
 
 In a stream an error is an exception, whose name begins with a small letter (botocore 1.44, 2026-11-18).
 """
@@ -36,12 +36,12 @@ _SIGNS = (
 
 
 def error_name(error: WireError) -> str:
-    """The exception that an error is."""
+    """The exception name for an error."""
     return error.kind if error.kind in _NAMES else _ERRORS.get(error.status, _INTERNAL)
 
 
 def stream_exception(status: int | None, kind: str) -> str:
-    """The exception that an error in a stream is."""
+    """The exception name for an error in a stream."""
     told = f"{status} {kind}".lower()
     for name, signs in _SIGNS:
         if any(sign in told for sign in signs):
@@ -50,7 +50,7 @@ def stream_exception(status: int | None, kind: str) -> str:
 
 
 def read_error(status: int, body: bytes) -> WireError:
-    """The error that a body tells of, whatever it is."""
+    """The error in a body, whatever its form."""
     value = error_value("bedrock", body)
     told = value if type(value) is dict else {}
     message, kind = told.get("message", told.get("Message")), told.get("__type")

@@ -1,7 +1,7 @@
-"""Writing contents as blocks, as Messages and Converse share them.
+"""Writes contents as blocks, as Messages and Converse share them.
 
-For the same dialect nothing is judged; for another one a block that the server would refuse is left out with a loss. A
-dialect spells the blocks: ``tagged`` puts a kind and its fields together, and images and documents are its own.
+For the same dialect nothing is checked; for another one a block that the server would refuse is left out with a loss. A
+dialect defines the blocks: ``tagged`` joins a kind and its fields, and images and documents are its own.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ _TEXTUAL = ("json", "xml", "yaml", "javascript", "sql", "csv", "markdown", "toml
 
 
 class BlockWriter(ContentWriter, CallWriter):
-    """Writes contents; ``is_same`` when they were read from this same dialect.
+    """Writes contents; ``is_same`` if they come from this dialect.
 
-    ``is_foreign`` when they come from another one, so that a provider's file id means nothing. ``for_answer`` when they
-    are for a client and not for the server. ``model`` is the one that is asked, or that answered.
+    ``is_foreign`` if they come from another one, so that a provider's file id means nothing. ``for_answer`` if they are
+    for a client and not for the server. ``model`` is the requested model, or the one that answered.
     """
 
-    # How a loss begins that names what the server does not take.
+    # The beginning of a loss detail that names what the server refuses.
     takes: ClassVar[str]
-    # The signature of a thought that has none, where the server's clients insist on one.
+    # The signature of an unsigned thought, if the server's clients require one.
     unsigned: ClassVar[str | None] = None
 
     def __init__(
@@ -65,7 +65,7 @@ class BlockWriter(ContentWriter, CallWriter):
 
     @abstractmethod
     def tagged(self, kind: str, fields: Object) -> Object:
-        """The block of a kind."""
+        """A block of a given kind."""
 
     @abstractmethod
     def thought_block(self, text: str, signature: str | None) -> Object:
@@ -77,16 +77,16 @@ class BlockWriter(ContentWriter, CallWriter):
 
     @abstractmethod
     def is_own(self, origin: Origin) -> bool:
-        """Whether a thought that was made there goes back with its signature."""
+        """Whether a thought comes from this provider and is sent back with its signature."""
 
     @abstractmethod
     def _document(self, content: FileContentClass, place: Place) -> list[Any]:
-        """The block of a file that is no image, or none and a loss."""
+        """The block of a file that is not an image, or none and a loss."""
 
     # --- text ----------------------------------------------------------------------------------
 
     def said(self, text: str, place: Place) -> list[Any]:
-        """The block of a text, unless the server refuses it because there is nothing to see in it."""
+        """The block of a text, unless the server refuses it because it has no visible character."""
         if self.is_same or (text and not text.isspace()) or "empty_text" in self.report.off:
             return [self.text_block(text)]
         if text:
@@ -110,7 +110,7 @@ class BlockWriter(ContentWriter, CallWriter):
         if content.signature is not None or content.encrypted is not None:
             self.report.lose("SIGNATURE_DROPPED", place)
         if self.for_answer and content.shown:
-            # A client may see thoughts from elsewhere; unsigned, they never go back to a server.
+            # A client may show thoughts from elsewhere; unsigned, they are never sent back to a server.
             return [self.thought_block(content.shown, self.unsigned)]
         self.report.lose("REASONING_DROPPED", place)
         return []
@@ -125,7 +125,7 @@ class BlockWriter(ContentWriter, CallWriter):
         self.report.lose("MEDIA_TYPE_UNSUPPORTED", place, f"{self.takes} no {shown}")
 
     def _is_plain(self, mime_type: str, place: Place) -> bool:
-        """Whether a file goes as plain text; the server knows no other, so that no switch turns this repair off."""
+        """Whether a file is written as plain text, the only text type of the server; this repair is always on."""
         subtype = mime_type.partition("/")[2].rpartition("+")[2]
         if subtype not in _TEXTUAL and not mime_type.startswith("text/"):
             return False
@@ -152,7 +152,7 @@ class BlockWriter(ContentWriter, CallWriter):
         return [block for chunk in content.chunks for block in self.content(chunk, place)]
 
     def _document_block(self, fields: Object, content: FileContentClass) -> list[Any]:
-        """The block of a document with what both dialects say of one."""
+        """The block of a document with the fields that both dialects have."""
         if content.context is not None:
             fields["context"] = content.context
         return [self.tagged("document", _citable(fields, content))]

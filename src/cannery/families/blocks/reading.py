@@ -1,7 +1,7 @@
-"""Reading messages of blocks: what Messages and Converse share.
+"""Reads messages of blocks: the part that Messages and Converse share.
 
-A message becomes one canister for each block, joined. The reader takes the keys that it understands from each object;
-what is left is residue.
+A message becomes one canister per block, joined. The reader takes the keys that it understands from each object; the
+rest is residue.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ROLES = frozenset(ANTHROPIC.readings)
 
 
 class BlockReader(Reader):
-    """Reads the messages of one body, in order, and notes the place of each canister."""
+    """Reads the messages of one body, in order, and records the place of each canister."""
 
     def __init__(self, dialect: str, places: Places, model: Any = None) -> None:
         super().__init__(dialect)
@@ -36,11 +36,11 @@ class BlockReader(Reader):
         self.when = now()
         self.canisters: list[AnyCanister] = []
         self.paths = places.canisters
-        # Positions of calls whose ids were made here.
+        # Positions of calls with generated ids.
         self.made: list[int] = []
 
     def role(self, role: Any, path: Path) -> str:
-        """The role of a message that is missing or not spelled as usual."""
+        """The role of a message whose role is missing or has an unusual spelling."""
         if role is absent:
             self.fail(path + ("role",), "is required")
         return read_role(self.dialect, role, ANTHROPIC, ".".join(map(str, (*path, "role"))))
@@ -65,7 +65,7 @@ class BlockReader(Reader):
 
 
 def take_citable(block: Object) -> tuple[bool | None, Object | None]:
-    """Whether the model may cite a document, and the patch for what is left of that."""
+    """Whether the model may cite a document, and the patch for the rest of that setting."""
     citations = block.get("citations")
     if type(citations) is not dict or type(citations.get("enabled")) is not bool:
         return None, None
@@ -74,10 +74,10 @@ def take_citable(block: Object) -> tuple[bool | None, Object | None]:
 
 
 def as_content(held: Any) -> Any:
-    """What a block says as a content: text is held as it is."""
+    """The content of a block; text is held unchanged."""
     return new_text(held) if type(held) is str else held
 
 
 def text_or_none(value: Any) -> str | None:
-    """A value if it is text."""
+    """The value if it is text."""
     return value if type(value) is str else None

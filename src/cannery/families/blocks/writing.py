@@ -1,7 +1,6 @@
-"""Writing messages of blocks: a turn becomes a message, a piece a block.
+"""Writes messages of blocks: a turn becomes a message, a piece a block.
 
-Residue restores what was really said. For another dialect a turn of which nothing is left is not sent, and its
-neighbours become one message.
+Residue restores the original. For another dialect an empty turn is not sent, and its neighbours become one message.
 """
 
 from __future__ import annotations
@@ -31,23 +30,23 @@ from cannery.wire.markers import ERROR_PREFIX
 from cannery.wire.turns import MODEL, SIDES, SUPERVISOR, omission, turns
 
 _ROLES = {MODEL: "assistant", SUPERVISOR: "system"}
-# Whose turn a canister is, by its class.
+# The side of a canister, by its class.
 _SPEAKERS = {kind: _ROLES.get(side, "user") for kind, side in SIDES.items()}
-# What may be a message of one text.
+# Classes that may be a message of one text.
 SPOKEN = frozenset({UserCanisterClass, AssistantCanisterClass})
 
 
 class TurnWriter(BlockWriter):
-    """Writes messages; a dialect says what surrounds the blocks of one, and how residue restores a block."""
+    """Writes messages; a dialect defines what surrounds the blocks of one, and how residue restores a block."""
 
     # Whether a turn was left out since the last message.
     _is_gap = False
-    # The piece of which the last block was written that is not the user's.
+    # The piece of the last block that is not the user's.
     _last_place: int | None = None
 
     @abstractmethod
     def message(self, turn: list[Piece], role: str) -> Object | None:
-        """The message of a turn; None for one in which nothing is said."""
+        """The message of a turn; None if it is empty."""
 
     @abstractmethod
     def piece_blocks(self, piece: Piece) -> list[Any]:
@@ -82,7 +81,7 @@ class TurnWriter(BlockWriter):
         return written
 
     def _close_gap(self, written: list[Object], message: Object, place: int | None) -> None:
-        """Add a message behind a turn that was left out; system messages before that follow what they precede."""
+        """Add a message after a turn that was left out; system messages before that follow what they precede."""
         self._is_gap = False
         behind: list[Object] = []
         if message["role"] == "user":
@@ -97,7 +96,7 @@ class TurnWriter(BlockWriter):
         written += reversed(behind)
 
     def _listed(self, content: Any) -> list[Any]:
-        """The blocks of a message, for which a string may stand."""
+        """The blocks of a message, whose content may be a string."""
         return [self.text_block(content)] if type(content) is str else content
 
     def blocks(self, turn: list[Piece], role: str) -> list[Any]:
@@ -117,7 +116,7 @@ class TurnWriter(BlockWriter):
         return self._omitted(turn)
 
     def _shown(self, blocks: list[Any], piece: Piece, role: str) -> list[Any]:
-        """Blocks without those that only users may show."""
+        """The blocks without those that only users may show."""
         kept = [block for block in blocks if not self._is_medium(block)]
         if len(kept) < len(blocks):
             detail = f"{self.takes} no media from the {role}"
@@ -125,7 +124,7 @@ class TurnWriter(BlockWriter):
         return kept
 
     def _omitted(self, turn: list[Piece]) -> list[Object]:
-        """A text in the place of what could not be said, so that the turn stays valid."""
+        """A placeholder for lost content, so that the turn stays valid."""
         text = omission(turn)
         return [self.text_block(text)] if text else []
 
@@ -149,7 +148,7 @@ class TurnWriter(BlockWriter):
         return [] if held is absent else self.content(held, piece.place)
 
     def _explained(self, blocks: list[Any], canister: ResultCanisterClass) -> list[Any]:
-        """The blocks of a failed result: the server wants words, and a reason must not get lost."""
+        """The blocks of a failed result: the server requires text, and a reason must not get lost."""
         reason = str(canister.error)
         said = "".join(str(block.get("text", "")) for block in blocks)
         if canister._error is True:  # noqa: SLF001 - tells a mere flag from a reason

@@ -1,4 +1,4 @@
-"""Whole answers of the Chat Completions shape, both ways. Further choices stay in the residue."""
+"""Whole responses of the Chat Completions shape, both ways. Further choices stay in the residue."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from cannery.wire.residues import nested, set_again, take_usual
 
 
 def response_reader(shape: Shape) -> Callable[[bytes, Places], Response]:
-    """The reader of a dialect's answers."""
+    """The reader of a dialect's responses."""
     answers = shape.answers
 
     def read(fields: Fields, places: Places) -> Response:
@@ -39,7 +39,7 @@ def _read_response(shape: Shape, answers: Answers, fields: Fields, places: Place
     choices = reader.list(reader.field(body, "choices", ""), "choices")
     patches: Object = {}
     finish: Any = absent
-    # What the answer does not say is told at what holds it.
+    # A missing fact is reported at the place of the object that should hold it.
     if not choices:
         places.settings["finish"] = ("choices",)
     else:
@@ -60,7 +60,7 @@ def listed_choices(first: Object | None, others: list[Any]) -> Object | None:
 
 
 def _read_choice(shape: Shape, reader: ChatReader, item: Any) -> tuple[Any, Object | None]:
-    """Read the message of a choice: gives why the model stopped, and the patch of the choice."""
+    """Read the message of a choice; returns the finish reason, and the patch of the choice."""
     choice = reader.object(item, "choices[0]")
     path = ("choices", 0, "message")
     finish = shape.finishes.read(choice.get("finish_reason"))
@@ -109,12 +109,12 @@ def results_among(messages: list[Any]) -> dict[str, Object]:
 
 
 def was_run(call: Any, results: dict[str, Object]) -> bool:
-    """Whether the server ran a call itself: its result is there already."""
+    """Whether the server ran a call itself: its result is already there."""
     return type(call) is dict and type(call.get("id")) is str and call["id"] in results
 
 
 def _read_message(reader: ChatReader, message: Object, path: Path) -> Object | None:
-    """Read a message; what only answers have, and a server would refuse in a request, is kept by the answer."""
+    """Read a message; response-only fields that a server would refuse in a request are kept by the response."""
     dropped: list[str] = []
     apart: Object = {}
     audio_patch = None
@@ -134,7 +134,7 @@ def _read_message(reader: ChatReader, message: Object, path: Path) -> Object | N
 
 
 def _cite(reader: ChatReader, annotations: Any) -> None:
-    """Hang the annotations of a message on its text; the residue keeps their exact spelling."""
+    """Attach the annotations of a message to its text; the residue keeps their exact spelling."""
     if type(annotations) is not list or not annotations:
         return
     for index, canister in enumerate(reader.canisters):
@@ -146,7 +146,7 @@ def _cite(reader: ChatReader, annotations: Any) -> None:
 
 
 def read_citation(dialect: str, item: Any) -> Citation:
-    """An annotation; where it points to a page, in words that every dialect understands."""
+    """An annotation; if it points to a page, in terms that every dialect understands."""
     inner = item.get("url_citation") if type(item) is dict else None
     if type(inner) is not dict or type(inner.get("url")) is not str:
         return Citation(dialect, write_json(item))
@@ -163,7 +163,7 @@ def read_citation(dialect: str, item: Any) -> Citation:
 
 
 def write_citation(dialect: str, citation: Citation, offset: int, length: int) -> Object:
-    """A URL citation; one without a span covers the whole of its text, which starts at an offset."""
+    """A URL citation; one without a span covers all of its text, which starts at an offset."""
     if citation.dialect == dialect and not offset:
         return decode_json(citation.raw)  # type: ignore[no-any-return]
     start, end = citation.start, citation.end
@@ -179,7 +179,7 @@ def write_citation(dialect: str, citation: Citation, offset: int, length: int) -
 
 
 def response_writer(shape: Shape) -> Callable[[Response, Report], Object]:
-    """The writer of a dialect's answers."""
+    """The writer of a dialect's responses."""
     answers = shape.answers
 
     def write(response: Response, report: Report) -> Object:

@@ -1,4 +1,4 @@
-"""Fields of a message beside its content, and messages without content."""
+"""Message fields beside the content, and messages without content."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cannery.wire.residues import recall
 
 # Forms of a message without content.
 EMPTY = frozenset({"absent", "null", "empty"})
-# Fields of a message beside its content, and what is said in them.
+# Text fields of a message beside its content, and their content class.
 _FIELDS: dict[str, type] = {
     "reasoning_content": ReasoningContentClass,
     "reasoning": ReasoningContentClass,
@@ -31,7 +31,7 @@ _SAYING = ("content", "function_call", *_FIELDS)
 
 
 def field_of_form(form: str | None, held: Any) -> str | None:
-    """The field in which something was said; none for what cannot be said there, since it took the place of another."""
+    """The field from which a content was read; none for content that now replaces another one."""
     kind = _FIELDS.get(form or "")
     return form if kind is not None and isinstance(held, kind) else None
 
@@ -39,7 +39,7 @@ def field_of_form(form: str | None, held: Any) -> str | None:
 def add_thought(
     message: Object, field: str, held: ReasoningContentClass, residue: Residue | None
 ) -> None:
-    """Say a thought in the field from which it was read."""
+    """Write a thought into the field from which it was read."""
     if field != DETAILS:
         say_more(message, field, held.shown)
         return
@@ -48,7 +48,7 @@ def add_thought(
 
 
 def recalled(message: Object, patch: str | None) -> Object:
-    """A message with its fields; those that said nothing leave room for what was added to it since."""
+    """A message with its original fields; empty ones leave room for text that was added since."""
     if patch is None:
         return message
     restored: Object = recall(message, patch)
@@ -57,7 +57,7 @@ def recalled(message: Object, patch: str | None) -> Object:
 
 
 def say_more(message: Object, field: str, text: str) -> None:
-    """Add to a field that has room for one text."""
+    """Add to a field that holds one text."""
     message[field] = f"{message[field]}\n\n{text}" if field in message else text
 
 

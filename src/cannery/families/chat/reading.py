@@ -1,8 +1,8 @@
-"""Reading messages of the Chat Completions shape.
+"""Reads messages of the Chat Completions shape.
 
-A message becomes one canister for each part, joined. The reader takes the keys that it understands out of each object;
-what is left is the residue. Odd spellings of known keys are kept as the form of a message or as a small patch. Roles
-are normalized first, so a client's odd spelling never comes back.
+A message becomes one canister per part, joined. The reader takes the keys that it understands out of each object; the
+rest is the residue. Unusual spellings of known keys are kept as the form of a message or as a small patch. Roles are
+normalized first, so a client's unusual spelling is not restored.
 """
 
 from __future__ import annotations
@@ -52,23 +52,23 @@ from cannery.wire.wire_roles import read_role
 _ROLES = VOCABULARIES["openai"]
 _AUDIO_TYPES = {sound: mime_type for mime_type, sound in AUDIO_FORMATS.items()}
 _REASONING_KEYS = ("reasoning_content", "reasoning")
-# What an assistant says beside its content.
+# Text fields of an assistant message beside its content.
 _THOUGHTS = frozenset((*_REASONING_KEYS, DETAILS))
 _BESIDE = frozenset((*_THOUGHTS, *("refusal", "audio", "tool_calls", "function_call")))
 # The types of calls that have a name.
 _CALLED = frozenset({"function", "custom"})
-# What a part says, and the patch that gives its exact spelling again.
+# The content of a part, and the patch that restores its exact spelling.
 Held = tuple[Any, Object | None]
 
 
 class ChatReader(MediaOfResults):
     """Reads the messages of one body, in order; ``places`` takes the path of each canister."""
 
-    # Whether a result must name its call; elsewhere one without an id answers the first call that waits.
+    # Whether a result must name its call; otherwise one without an id answers the first waiting call.
     needs_call_ids: ClassVar[bool] = True
-    # The fields of an assistant message in which something is said beside its content.
+    # The text fields of an assistant message beside its content.
     beside: ClassVar[frozenset[str]] = frozenset({"refusal", "audio"})
-    # In an answer: what the ids begin with that are made for calls without one.
+    # In a response: the prefix of generated call ids.
     call_stem = ""
     _legacy_count = 0
     # The ids of older calls that wait for a result, by name.
@@ -86,7 +86,7 @@ class ChatReader(MediaOfResults):
             self._waiting = WaitingCalls()
 
     def messages(self, listed: Any) -> None:
-        """All messages of a body."""
+        """Read all messages of a body."""
         if type(listed) is not list:
             self.list(listed, "messages")
         self._listed = listed
@@ -118,7 +118,7 @@ class ChatReader(MediaOfResults):
         form: str | None = None,
         cache: str | None = None,
     ) -> Residue | None:
-        """The residue of one canister; None where there is nothing to keep."""
+        """The residue of one canister; None if there is nothing to keep."""
         if part is None and envelope is None and form is None and cache is None:
             return None
         return Residue(
@@ -200,7 +200,7 @@ class ChatReader(MediaOfResults):
             envelope = form = None
 
     def part(self, part: Any, path: Path) -> Held:
-        """What one content part says."""
+        """The content of one content part."""
         if type(part) is not dict:
             self.object(part, path)
         kind = part.get("type")
@@ -276,7 +276,7 @@ class ChatReader(MediaOfResults):
     # --- assistant -----------------------------------------------------------------------------
 
     def assistant(self, message: Object, _role: str, path: Path) -> None:
-        """An assistant message: what was said, then what was called."""
+        """An assistant message: its content, then its calls."""
         content = message.pop("content", absent)
         if message and (len(message) > 1 or "tool_calls" not in message):
             _open(message)
@@ -310,17 +310,17 @@ class ChatReader(MediaOfResults):
             self._keep_on_head(start, path, form, set_again(message))
 
     def _form(self, message: Object, form: str | None) -> str | None:  # noqa: ARG002 - for dialects with marks
-        """The form of an assistant message, with what a dialect marks messages by."""
+        """The form of an assistant message, with the dialect's own marks."""
         return form
 
     def _says_more(self, message: Object, start: int) -> bool:
-        """Whether empty content stands beside something that is said."""
+        """Whether an empty content stands beside other text."""
         if len(self.canisters) > start:
             return True
         return any(message.get(key) for key in ("tool_calls", "function_call", "refusal"))
 
     def _assistant_form(self, content: Any, path: Path, start: int) -> str | None:
-        """The form of content that is no text of its own; parts are added."""
+        """The form of a content that is not plain text; its parts are added."""
         if content is None:
             return None
         if content == "":
@@ -335,7 +335,7 @@ class ChatReader(MediaOfResults):
     def _keep_on_head(
         self, start: int, path: Path, form: str | None, envelope: Object | None
     ) -> None:
-        """Let the first canister of a message keep its form and what is left of it."""
+        """Let the first canister of a message keep its form and the rest of it."""
         head = self.canisters[start]
         residue = head.residue
         if residue is not None and residue.form is not None and form is not None:
@@ -367,7 +367,7 @@ class ChatReader(MediaOfResults):
             self._details(message, path)
 
     def _details(self, message: Object, path: Path) -> None:
-        """Thoughts that are told only in detail; beside their text the details say it once more."""
+        """Thoughts that come only as details; beside a text, the details repeat it."""
         found = read_details(message.get(DETAILS), Origin(self.dialect, self.model))
         if found:
             del message[DETAILS]
@@ -377,7 +377,7 @@ class ChatReader(MediaOfResults):
             self._add(canister, path + (DETAILS, index))
 
     def _beside(self, message: Object, path: Path, start: int) -> None:
-        """What an assistant message says in fields beside its content."""
+        """The contents of an assistant message in fields beside its content."""
         refusal, audio = message.get("refusal"), message.get("audio")
         if type(refusal) is str:
             del message["refusal"]
@@ -421,7 +421,7 @@ class ChatReader(MediaOfResults):
             if not is_odd:
                 self._other_call(call, kind, path)
                 return
-            # Its type is no word that tells anything; it stays as it is.
+            # Its type carries no meaning; it stays in the residue.
             kind, inner = "function", call["function"]
         dropped: Sequence[str] = () if is_odd or call.pop("type", None) else ("type",)
         identifier = call.get("id", absent)
@@ -446,7 +446,7 @@ class ChatReader(MediaOfResults):
         self.places.append(path)
 
     def _other_call(self, call: Object, kind: Any, path: Path) -> None:
-        """A call of a type that is not known, kept to the letter."""
+        """A call of an unknown type, kept exactly."""
         if type(kind) is not str:
             self.fail(f"{path_text(path)}.type", "expected a string")
         held = new_opaque(self.dialect, kind, write_json(call))
@@ -519,7 +519,7 @@ class ChatReader(MediaOfResults):
     def _result_parts(
         self, content: list[Any], path: Path
     ) -> tuple[Any, str | None, Object | None]:
-        """What the parts of a result say, their form, and the patch of the list."""
+        """The contents of a result's parts, their form, and the patch of the list."""
         if not content:
             return "", "empty", None
         read = [self.part(item, path + (index,)) for index, item in enumerate(content)]
@@ -531,7 +531,7 @@ class ChatReader(MediaOfResults):
         return new_parts(held), None, patch
 
     def _answered(self, message: Object, role: str, path: Path) -> tuple[str, list[str]]:
-        """The id of the call that is answered, and the keys of a tool message that an older one does not have."""
+        """The id of the answered call, and the keys that an older tool message lacks."""
         if role == "tool":
             if not self.needs_call_ids:
                 return self._paired(message)
@@ -552,7 +552,7 @@ class ChatReader(MediaOfResults):
         return bool(identifier) or not (self.call_stem or not self.needs_call_ids)
 
     def _paired(self, message: Object) -> tuple[str, list[str]]:
-        """The id of the call that a result answers, where it may leave it out."""
+        """The id of the call that a result answers, if the result may omit it."""
         given = message.get("tool_call_id")
         if type(given) is str and self._is_call_id(given):
             del message["tool_call_id"]
@@ -564,7 +564,7 @@ class ChatReader(MediaOfResults):
 
     # --- tables --------------------------------------------------------------------------------
 
-    # Who reads a message of a role, and who a part of a type; a dialect with others of either has tables of its own.
+    # The readers by role and by part type; a dialect with other roles or types has its own tables.
     readers: ClassVar[Mapping[str, Any]] = {
         **dict.fromkeys(SPEAKERS, _spoken),
         "assistant": assistant,
@@ -580,14 +580,14 @@ class ChatReader(MediaOfResults):
 
 
 def _open(message: Object) -> None:
-    """Decode what is an object among the fields of a message."""
+    """Decode the objects among the fields of a message."""
     for key, value in message.items():
         if type(value) is dict:
             message[key] = decoded(value)
 
 
 def _join(canister: AnyCanister) -> None:
-    """Mark a canister that is not shared yet as part of the message before it."""
+    """Mark a new canister as part of the message before it."""
     msgspec.structs.force_setattr(canister, "joined", True)
 
 

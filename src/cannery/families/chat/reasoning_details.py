@@ -1,7 +1,7 @@
 """OpenRouter's ``reasoning_details``: items beside the content, each a text, a summary or an encrypted payload.
 
-An item names the format of its signature or payload, which only the provider that made it can read; fields other than
-the text are returned unchanged. In a stream, items of the same type and index continue each other
+An item names the format of its signature or payload, which only the provider that produced it can read; fields other
+than the text are returned unchanged. In a stream, items of the same type and index continue each other
 (https://openrouter.ai/docs/use-cases/reasoning-tokens, 2026-11-18).
 """
 
@@ -14,17 +14,17 @@ from cannery.wire.bodies import Object
 
 DETAILS = "reasoning_details"
 _TEXT, _SUMMARY, _ENCRYPTED = "reasoning.text", "reasoning.summary", "reasoning.encrypted"
-# The field of an item that has its words, and the channel in which a stream says them.
+# The text field of an item, and the channel that streams it.
 _WORDS = {_TEXT: "text", _SUMMARY: "summary", _ENCRYPTED: "data"}
 _CHANNELS = {"text": _TEXT, "summary": _SUMMARY, "encrypted": _ENCRYPTED, "signature": _TEXT}
 
 
-# A thought, and what else its item says.
+# A thought, and the other fields of its item.
 Detail = tuple[ReasoningContentClass, Object]
 
 
 def read_detail(item: Any, origin: Origin) -> Detail | None:
-    """The thought in an item, and what else the item says; None for an item that is not understood."""
+    """The thought in an item, and the item's other fields; None for an unknown item."""
     kind = item.get("type") if type(item) is dict else None
     key = _WORDS.get(kind) if type(kind) is str else None
     if key is None:
@@ -49,7 +49,7 @@ def read_detail(item: Any, origin: Origin) -> Detail | None:
 
 
 def read_details(items: Any, origin: Origin) -> list[Detail]:
-    """The thoughts in all items; none unless each of them is understood."""
+    """The thoughts in all items; none unless every item is understood."""
     read = [read_detail(item, origin) for item in items] if type(items) is list else []
     found = [each for each in read if each is not None]
     return found if len(found) == len(read) else []
@@ -70,14 +70,14 @@ def write_detail(held: ReasoningContentClass) -> Object:
 
 
 def goes_on(item: Object, before: Object | None) -> bool:
-    """Whether an item of a stream says more of the one before it; a payload always comes whole."""
+    """Whether a stream's item continues the one before it; a payload always arrives whole."""
     if before is None or item["type"] == _ENCRYPTED:
         return False
     return all(item.get(key) == before.get(key) for key in ("type", "index"))
 
 
 def pieces_of(held: ReasoningContentClass) -> list[tuple[str, str]]:
-    """What a stream says of an item: the channel, and the words in it."""
+    """The text in a stream's item: the channel and the text."""
     found = [("text", words) for words in held.texts]
     found += [("summary", words) for words in held.summaries]
     found += [("encrypted", held.encrypted or ""), ("signature", held.signature or "")]
@@ -85,6 +85,6 @@ def pieces_of(held: ReasoningContentClass) -> list[tuple[str, str]]:
 
 
 def piece(channel: str, words: str) -> Object:
-    """An item of a stream that says more in one channel."""
+    """A stream's item that continues one channel."""
     kind = _CHANNELS[channel]
     return {"type": kind, "signature" if channel == "signature" else _WORDS[kind]: words}

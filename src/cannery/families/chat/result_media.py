@@ -1,4 +1,4 @@
-"""Moves media of results back from the user message that follows them.
+"""Moves media back to results from the user message that follows them.
 
 The writer puts media into that message, after a line that names the call, because a tool message is text.
 """
@@ -25,24 +25,24 @@ _MEDIA_PARTS = ("image_url", "file", "input_audio")
 
 
 class MediaOfResults(Reader):
-    """A reader that finds them among the messages that it reads."""
+    """A reader that finds such media among the messages that it reads."""
 
     canisters: list[AnyCanister]
     _listed: Sequence[Any]
 
     @abstractmethod
     def part(self, part: Any, path: Path) -> tuple[Any, Any]:
-        """What one content part says, and the patch of its spelling."""
+        """The content of one content part, and the patch of its spelling."""
 
     @abstractmethod
     def _role(self, role: Any, index: int) -> str:
         """The normalized role of a message."""
 
     def _attach(self, content: list[Any], position: Any) -> int:
-        """Give labelled media back to the results that they belong to; how many parts that took.
+        """Move labelled media back to their results; returns how many parts that took.
 
-        Only what writing would give again to the letter is taken: one message behind all results of the turn has their
-        media, in the order of the results.
+        Only what writing would reproduce exactly is moved: one message after all results of the turn, with their media
+        in the order of the results.
         """
         if _labelled(content[0]) is None:
             return 0
@@ -64,7 +64,7 @@ class MediaOfResults(Reader):
         return taken
 
     def _has_result(self, position: int) -> bool:
-        """Whether a message is one more result, behind which the media would go."""
+        """Whether a message is one more result, after which the media would go."""
         message = self._listed[position] if position < len(self._listed) else None
         if type(message) is not dict or "role" not in message:
             return False
@@ -72,9 +72,9 @@ class MediaOfResults(Reader):
         return role not in SPEAKERS and role != "assistant"
 
     def _open_results(self) -> dict[str, int]:
-        """The results at the end of what was read so far, which media may belong to.
+        """The results at the end of the messages so far, which media may belong to.
 
-        There are none if a message before gave media to one of them: the two messages would become one.
+        There are none if an earlier message gave media to one of them: the two messages would become one.
         """
         found: dict[str, int] = {}
         for index in range(len(self.canisters) - 1, -1, -1):
@@ -88,7 +88,7 @@ class MediaOfResults(Reader):
         return found
 
     def _media_after(self, content: list[Any], start: int) -> list[Any]:
-        """The media from a position on that have no odd spelling."""
+        """The media from a position on whose spelling is the usual one."""
         media: list[Any] = []
         for item in content[start:]:
             if type(item) is not dict or item.get("type") not in _MEDIA_PARTS:
@@ -110,7 +110,7 @@ class MediaOfResults(Reader):
 
 
 def _labelled(part: Any) -> str | None:
-    """The call id of a part that says to which result the media behind it belong, or None."""
+    """The call id of a part that labels the media after it, or None."""
     if type(part) is not dict or len(part) != 2 or part.get("type") != "text":
         return None
     text = part.get("text")

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 
 class WaitingCalls:
-    """The calls that no result has answered, in their order."""
+    """The unanswered calls, in order."""
 
     def __init__(self) -> None:
         self._calls: list[tuple[str, str]] = []
 
     def add(self, identifier: str, name: str) -> None:
-        """A call waits for its result."""
+        """Add a call, which waits for its result."""
         self._calls.append((identifier, name))
 
     def answer(self, identifier: str) -> None:
-        """A result names its call."""
+        """Remove the call that a result names."""
         self._calls = [call for call in self._calls if call[0] != identifier]
 
     def take(self, name: str | None, position: int) -> str:
-        """The id of the call that a result without one answers; a made one where no such call waits."""
+        """The id of the call that a result without one answers; a generated one if no such call waits."""
         for call in self._calls:
             if name in (None, call[1]):
                 self._calls.remove(call)

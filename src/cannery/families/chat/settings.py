@@ -1,4 +1,4 @@
-"""Settings of the Chat Completions shape: the forms that its relatives share, and the choice of tools."""
+"""Settings of the Chat Completions shape: the forms shared by its relatives, and the tool choice."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _read_output(value: Any, reading: Reading) -> Said:
     is_json = type(value) is dict and value.get("type") == "json_object"
     if not is_json or type(value.get("schema")) is not dict:
         return take_output(value, "json_schema")
-    # Together, Fireworks and llama.cpp hold a model to a schema so (docs.together.ai, docs.fireworks.ai, 2026-11-19).
+    # Together, Fireworks and llama.cpp enforce a schema in this form (docs.together.ai, docs.fireworks.ai, 2026-11-19).
     del value["type"]
     reading.form.append(_BESIDE)
     return new_output_format("schema", write_json(value.pop("schema"))), set_again(value)
@@ -52,17 +52,17 @@ def _write_output(output: OutputFormat, to: Writing) -> Object:
 
 
 def is_spelled(request: Request, word: str) -> bool:
-    """Whether the form of a request has a word for how its own dialect spelled something."""
+    """Whether a word in the form of a request records how its own dialect spelled something."""
     residue = own_residue(request, str(request.source))
     return residue is not None and word in (residue.form or "").split()
 
 
-# The format of the output, as JSON with a schema beside it or with a schema that has a name.
+# The output format: JSON with a schema beside it, or a named schema.
 OUTPUT = Form(read=_read_output, write=_write_output)
 
 
 def effort_form(shown: Iterable[Any], detail: str) -> Form:
-    """Thinking as an effort word; ``detail`` is said of summaries, but for those that a server gives anyway."""
+    """Thinking as an effort word; ``detail`` is reported for summaries, except those that a server always gives."""
     usual = (absent, *shown)
 
     def write(thinking: Thinking, to: Writing) -> Any:
@@ -83,12 +83,12 @@ def effort_form(shown: Iterable[Any], detail: str) -> Form:
 
 
 def choice_form(words: Mapping[str, str], write: Callable[[Any, Writing], Any]) -> Form:
-    """The choice of tools by the words for its modes."""
+    """The tool choice, by the words for its modes."""
     return Form(read=lambda value, _: take_choice(value, words), write=write)
 
 
 def take_choice(choice: Any, words: Mapping[str, str]) -> Said:
-    """The tool choice, by the words for its modes, or the tool that it names."""
+    """The tool choice: the word for its mode, or the tool that it names."""
     if type(choice) is str:
         mode = words.get(choice)
         if mode is None:
@@ -107,7 +107,7 @@ def take_choice(choice: Any, words: Mapping[str, str]) -> Said:
 
 
 def _take_named(tool: Object) -> tuple[str | None, bool, Object | None]:
-    """The name of a tool that is chosen, whether it takes free text, and the patch of what is left."""
+    """The name of a chosen tool, whether it takes free text, and the patch of the rest."""
     name, is_freeform = _chosen(tool)
     if name is None:
         return None, False, None
@@ -116,7 +116,7 @@ def _take_named(tool: Object) -> tuple[str | None, bool, Object | None]:
     keep_unusual(tool, "type", kind, written)
     inner = tool.get(kind)
     if type(inner) is not dict or inner.get("name") != name:
-        # The name stands a level higher, as in Responses.
+        # The name is one level higher, as in Responses.
         written[kind] = {"name": name}
         return name, is_freeform, setting(tool, {}, written)
     del inner["name"], tool[kind]

@@ -1,6 +1,6 @@
-"""What tells one dialect of the Chat Completions family from another, in its answers and streams: a row of facts.
+"""The differences between dialects of the Chat Completions family in responses and streams, as a row of facts.
 
-Requests differ by the classes that read and write messages; a dialect overrides what it says otherwise.
+Requests differ by the classes that read and write messages; a dialect overrides their methods.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ COUNTS = Counts(
 class Shape(Struct, frozen=True):
     """One dialect of the family.
 
-    ``made_id`` is the id of an answer that has none. ``beside`` are fields that every choice has beside its message,
-    with their usual values. ``complete`` adds to a message what answers have and requests have not.
+    ``made_id`` is the id of a response without one. ``beside`` are fields that every choice has beside its message,
+    with their usual values. ``complete`` adds to a message the fields that responses have and requests lack.
     """
 
     name: str
@@ -63,12 +63,12 @@ class Shape(Struct, frozen=True):
     counts: Counts = COUNTS
     beside: Mapping[str, Any] = {}
     read_failure: Callable[[str, Object | str, str], Failure] = read_openai_failure
-    # Whether an answer always counts its tokens.
+    # Whether a response always reports usage.
     always_counts: bool = False
 
     @property
     def answers(self) -> Answers:
-        """What stands around the choices of an answer."""
+        """The fields around the choices of a response."""
         facts = (
             Fact("id", "identifier", self.made_id),
             Fact("object", usual="chat.completion"),

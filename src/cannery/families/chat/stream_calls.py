@@ -1,8 +1,8 @@
-"""Which call a streamed fragment belongs to.
+"""Finds the call that a streamed fragment belongs to.
 
-A fragment names its call by ``index``, and says id and function name once, at the call's beginning. Servers that only
-resemble OpenAI's leave the index out, give every call index 0, invent a new id for each fragment, or say the name
-late: a call is told by all three, and starts when its name is known.
+A fragment names its call by ``index``, and has id and function name once, at the call's beginning. Servers that imitate
+OpenAI's omit the index, give every call index 0, invent a new id for each fragment, or send the name late: a call is
+identified by all three, and starts when its name is known.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from cannery.messages.residue import Residue
 from cannery.wire.residues import nested, set_again
 
 Object = dict[str, Any]
-# How a call was made that is none of ``tool_calls``.
+# The field of a call that is not in ``tool_calls``.
 LEGACY = "function_call"
 
 
 class StreamedCall(Struct, gc=False):
-    """A call under way; it has a part once its start was told."""
+    """An open call; it has a part once its start was emitted."""
 
     identifier: str
     name: str = ""
@@ -30,13 +30,13 @@ class StreamedCall(Struct, gc=False):
     part: int | None = None
     waiting: list[str] = field(default_factory=list)
     has_arguments: bool = False
-    # Fields of the call and of its function that events do not say, and how many of them were told.
+    # Fields of the call and of its function that events do not carry, and how many of them were passed on.
     beside: Object = field(default_factory=dict)
     within: Object = field(default_factory=dict)
     told: int = 0
 
     def residue(self, dialect: str) -> Residue | None:
-        """What only this dialect says of the call so far."""
+        """The residue of the call so far."""
         within = set_again(self.within)
         kind = "custom" if self.is_freeform else "function"
         patch = within if self.is_legacy else nested(self.beside, {kind: within})
@@ -48,7 +48,7 @@ class StreamedCall(Struct, gc=False):
 
 
 class StreamedCalls:
-    """The calls of an answer that have not ended."""
+    """The open calls of a response."""
 
     def __init__(self) -> None:
         self.open: list[StreamedCall] = []
@@ -56,7 +56,7 @@ class StreamedCalls:
         self._by_identifier: dict[Any, StreamedCall] = {}
 
     def find(self, call: Object, name: Any, position: int) -> StreamedCall | None:
-        """The call that a fragment goes on with; None if it begins one."""
+        """The call that a fragment continues; None if it begins one."""
         identifier, is_indexed = call.get("id"), type(call.get("index")) is int
         known = self._by_index.get(call["index"] if is_indexed else position)
         if identifier and (known is None or identifier != known.identifier):
@@ -70,7 +70,7 @@ class StreamedCalls:
         return known
 
     def begin(self, call: Object, position: int, identifier: str) -> StreamedCall:
-        """A new call; later fragments with its index go on with it."""
+        """A new call; later fragments with its index continue it."""
         begun = StreamedCall(identifier)
         index = call.get("index")
         self._by_index[position if type(index) is not int else index] = begun
@@ -79,7 +79,7 @@ class StreamedCalls:
         return begun
 
     def clear(self) -> None:
-        """Nothing is under way any more."""
+        """Forget all open calls."""
         self.open.clear()
         self._by_index.clear()
         self._by_identifier.clear()

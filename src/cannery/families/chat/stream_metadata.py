@@ -1,7 +1,7 @@
-"""Metadata in the chunks of a stream, collected to the fields that the whole answer would have.
+"""Metadata in the chunks of a stream, collected to the fields that the whole response would have.
 
-A chunk may have other fields than text: tiers, fingerprints, probabilities, filters, counts of a vendor. A field of
-the answer or of its choice has one value, so the last one is used; probabilities and fields of the message are pieces
+A chunk may have other fields than text: tiers, fingerprints, probabilities, filters, vendor counts. A field of the
+response or of its choice has one value, so the last one is used; probabilities and fields of the message are pieces
 that are concatenated.
 """
 
@@ -19,7 +19,7 @@ from cannery.messages.residue import Residue
 from cannery.wire.bodies import Object
 from cannery.wire.residues import nested, set_again, take_usual
 
-# What events say of an answer, of a choice and of its delta.
+# The fields of a response, of a choice and of its delta that events carry.
 HEAD = frozenset({"id", "object", "created", "model", "choices", "usage", "obfuscation"})
 _NAMED = {"id": str, "created": int, "model": str}
 CHOICE = frozenset({"index", "delta", "finish_reason"})
@@ -28,30 +28,30 @@ DELTA = frozenset(
     {"role", "content", "refusal", "annotations", "tool_calls", "function_call", *REASONING}
 )
 _PIECES = frozenset({"logprobs"})
-# What events say of a delta themselves; annotations are told to this dialect once more, with their exact spelling.
+# Delta fields that events carry; annotations are also passed to this dialect with their exact spelling.
 _SAID = DELTA - {"annotations"}
-# What each piece may say, and no piece says more of.
+# Fields that each piece may repeat, without any piece extending them.
 _NAMES = frozenset({"id", "type", "role", "name"})
-# Values that say nothing.
+# Values without meaning.
 NOTHING: tuple[Any, ...] = (None, {}, [])
 
 
 class Around:
-    """The fields around one answer."""
+    """The fields around one response."""
 
     def __init__(self, shape: Shape) -> None:
         self._shape = shape
         self.answer: Object = {}
         self._choice: Object = {}
-        # What comes in pieces: fields of the choice, those of the message beside its words, and the other choices.
+        # What arrives in pieces: fields of the choice, fields of the message beside its text, and the other choices.
         self._pieces: list[Object] = []
         self._message: list[Object] = []
         self._others: dict[int, list[Object]] = {}
-        # What a count of tokens says beyond the usage that was read from it.
+        # The rest of a usage object beyond the usage that was read from it.
         self.usage_patch: Object | None = None
 
     def take_chunk(self, chunk: Object) -> Object:
-        """Take what a chunk says of the whole answer; gives what no chunk before it said."""
+        """Take a chunk's fields of the whole response; returns the new ones."""
         more: Object = {}
         for key, item in chunk.items():
             if key not in HEAD:
@@ -61,14 +61,14 @@ class Around:
         return more
 
     def take_usage(self, usage: Any) -> Any:
-        """Take a count of tokens; gives the usage that it tells, or absent."""
+        """Take a usage object; returns its usage, or absent."""
         if type(usage) is not dict:
             return absent
         found, self.usage_patch = self._shape.counts.take(usage)
         return found
 
     def take_choice(self, choice: Object) -> Object:
-        """Take what a chunk says of the first choice and of its message; gives what is new of the choice."""
+        """Take a chunk's fields of the first choice and of its message; returns the new ones of the choice."""
         more: Object = {}
         for key, item in choice.items():
             if key in CHOICE:
@@ -88,7 +88,7 @@ class Around:
         return more
 
     def take_other(self, choice: Any) -> None:
-        """Take what a chunk says of a choice that is not the first: only this dialect has several."""
+        """Take a chunk's other choices: only this dialect has several."""
         index = choice.get("index") if type(choice) is dict else None
         if type(index) is int:
             self._others.setdefault(index, []).append(choice)
@@ -110,7 +110,7 @@ class Around:
         others = [_whole_choice(self._others[index]) for index in sorted(self._others)]
         patches = {"choices": listed_choices(patch, others), "usage": self.usage_patch}
         missing = [key for key in _NAMED if key not in head]
-        # What the start could not tell as it came.
+        # Fields that the start could not carry as they came.
         odd = {
             key: head[key]
             for key, kind in _NAMED.items()
@@ -121,13 +121,13 @@ class Around:
 
 
 def _replace(holder: Object, key: str, item: Any) -> None:
-    """Keep the last value that says something."""
+    """Keep the last non-empty value."""
     if item is not None or key not in holder:
         holder[key] = item
 
 
 def _whole_choice(pieces: list[Object]) -> Object:
-    """The choice that all its pieces amount to."""
+    """The choice that all its pieces form."""
     choice: Object = {}
     for piece in pieces:
         for key, item in piece.items():
@@ -139,13 +139,13 @@ def _whole_choice(pieces: list[Object]) -> Object:
 
 
 def _merged(pieces: list[Object]) -> Object:
-    """The object that comes in pieces."""
+    """The object that arrives in pieces."""
     keys = dict.fromkeys(key for piece in pieces for key in piece)
     return {key: _grown(key, [piece.get(key) for piece in pieces]) for key in keys}
 
 
 def _grown(key: str, pieces: list[Any]) -> Any:
-    """A value that comes in pieces: texts and lists grow, objects field by field; names are said once."""
+    """A value that arrives in pieces: texts and lists grow, objects grow field by field; names come once."""
     said = [piece for piece in pieces if piece is not None]
     if not said:
         return None
@@ -163,11 +163,11 @@ def _grown(key: str, pieces: list[Any]) -> Any:
 
 
 def _whole_calls(pieces: list[Any]) -> list[Object]:
-    """The calls that come in pieces, by their index."""
+    """The calls that arrive in pieces, by index."""
     calls: dict[Any, list[Object]] = {}
     for piece in pieces:
         if type(piece) is dict:
             index = piece.pop("index", None)
-            # One without an index comes whole.
+            # A call without an index arrives whole.
             calls.setdefault(index if type(index) is int else (len(calls),), []).append(piece)
     return [_merged(call) for call in calls.values()]

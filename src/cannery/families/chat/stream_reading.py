@@ -1,8 +1,8 @@
-"""Streams of the Chat Completions shape, read.
+"""Reads streams of the Chat Completions shape.
 
-Chunks name tool calls by index and nothing else by anything: text ends where something else begins, calls end with the
-answer. The finish is held back until the stream ends, because usage comes after it. Annotations come behind the text
-that they are about, in a chunk of their own.
+Chunks identify only tool calls, by index: text ends when another part begins, calls end with the response. The finish
+event is held back until the stream ends, because usage comes after it. Annotations come after the text that they cite,
+in a chunk of their own.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _NAMED = frozenset({"id", "model", "created"})
 
 
 class ChatStreamReader(EventReader[OpenPart]):
-    """Takes the bytes of a stream and gives events."""
+    """Consumes the bytes of a stream and gives events."""
 
     part = OpenPart
 
@@ -42,15 +42,15 @@ class ChatStreamReader(EventReader[OpenPart]):
         super().__init__()
         self.shape = shape
         self.dialect = shape.name
-        # What the answer is called, until its start is told.
+        # The id of the response, until its start is emitted.
         self._head: Object = {}
-        # Characters of the texts that ended, and of the one under way: annotations count them all.
+        # The lengths of the texts that ended, and of the open one: annotations count all of them.
         self._before = 0
         self._length = 0
-        # What was cited before any text.
+        # Citations that came before any text.
         self._early: list[Any] = []
         self._audio: str | None = None
-        # How thoughts are told: as text, or only in details, of which one is under way.
+        # The form of thoughts: as text, or only as details, of which one is open.
         self._thinks = ""
         self._detailed: Object | None = None
         self._calls = StreamedCalls()
@@ -86,24 +86,24 @@ class ChatStreamReader(EventReader[OpenPart]):
             self._out.append(UsageReport(usage, self._kept(self._around.usage_patch)))
 
     def _leave(self, name: str, value: Object) -> None:
-        """Pass on what only this dialect can make something of."""
+        """Pass on what only this dialect understands."""
         self._out.append(Unknown(self.dialect, name, write_json(value)))
 
     def _take_head(self, chunk: Object, *, has_usage: bool) -> None:
-        """Take what a chunk says of the whole answer, which starts when it has a name or says something."""
+        """Take a chunk's fields of the whole response, which starts with its first id or content."""
         head = self._head
         for key, item in chunk.items():
             is_said = key in _NAMED or (key not in HEAD and item not in NOTHING)
             if is_said and not head.get(key):
                 head[key] = item
         choices = chunk.get("choices")
-        # Azure filters the prompt in a first chunk that has no id, no model and no time.
+        # Azure filters the prompt in a first chunk without id, model and time.
         says = isinstance(choices, list) and any(map(_says, choices))
         if head.get("id") or has_usage or says:
             self.start("chunk", chunk)
 
     def start(self, kind: str, value: Object) -> None:  # noqa: ARG002 - the chunks so far name the answer
-        """Tell what the answer is called."""
+        """Emit the start of the response."""
         self._is_started = True
         head = self._head
         model = head.get("model")
@@ -113,7 +113,7 @@ class ChatStreamReader(EventReader[OpenPart]):
         self._out.append(Start(*known, self.dialect, self._kept(None, left_of(head, HEAD))))
 
     def _choice(self, choice: Object) -> list[Object]:
-        """Read more of the first choice; gives what no event says of it, as a choice of its own."""
+        """Read more of the first choice; returns the fields that no event carries, as a choice of its own."""
         delta = choice.get("delta")
         details = self._take_details(delta) if isinstance(delta, dict) else []
         more = self._around.take_choice(choice)
@@ -132,7 +132,7 @@ class ChatStreamReader(EventReader[OpenPart]):
         return [{"index": 0, "delta": rest, **more, "finish_reason": None}]
 
     def _message(self, delta: Object) -> Object:
-        """Read more of the message; gives what no event says of it."""
+        """Read more of the message; returns the fields that no event carries."""
         rest = {
             key: item for key, item in delta.items() if key not in DELTA and item not in NOTHING
         }
@@ -165,7 +165,7 @@ class ChatStreamReader(EventReader[OpenPart]):
         return rest
 
     def _take_details(self, delta: Object) -> list[tuple[Any, ReasoningContentClass, Any]]:
-        """Take the details of thoughts that are told only so: each item, its thought, and what else it says."""
+        """Read the details of thoughts that come only so: each item, its thought, and its other fields."""
         items = delta.get(DETAILS)
         has_text = any(delta.get(key) for key in REASONING)
         if not isinstance(items, list) or has_text or self._thinks == "text":
@@ -177,7 +177,7 @@ class ChatStreamReader(EventReader[OpenPart]):
         return [(item, *read) for item, read in zip(items, found, strict=False)]
 
     def _detail(self, item: Any, held: ReasoningContentClass, left: Any) -> None:
-        """More of a thought, or another one."""
+        """Continue a thought, or start another one."""
         part = self._spoken("reasoning")
         if part is None or not goes_on(item, self._detailed):
             self._end_spoken()
@@ -188,7 +188,7 @@ class ChatStreamReader(EventReader[OpenPart]):
             self._add(part, words, channel)
 
     def _content(self, part: Any) -> bool:
-        """Read a part of the content, which some servers send in parts; whether events say it."""
+        """Read a part of the content, which some servers send in parts; whether events carry it."""
         if is_text(part) and part["text"]:
             self._say("text", part["text"])
         return is_text(part)
@@ -203,7 +203,7 @@ class ChatStreamReader(EventReader[OpenPart]):
         return part
 
     def _cite(self, annotations: list[Any]) -> None:
-        """Citations of the text under way, or of the first to come; those of an ended text are not translated."""
+        """Cite the open text, or the first to come; citations of an ended text are not translated."""
         part = self._spoken("text")
         if part is None and not self._before:
             self._early += annotations
@@ -219,7 +219,7 @@ class ChatStreamReader(EventReader[OpenPart]):
             self._leave("annotations", {"annotations": late})
 
     def _citation(self, item: Any) -> Citation | None:
-        """A citation, its places counted from the beginning of its own text; None if that has ended."""
+        """A citation with offsets from the beginning of its own text; None if that has ended."""
         citation = read_citation(self.dialect, item)
         if not self._before or citation.start is None or citation.end is None:
             return citation
@@ -229,7 +229,7 @@ class ChatStreamReader(EventReader[OpenPart]):
         return replace(citation, start=start, end=citation.end - self._before)
 
     def _sound(self) -> None:
-        """Speech that the server keeps: no request may hold more of it than its id."""
+        """Audio that the server keeps: a request may hold only its id."""
         if self._audio:
             content = new_audio(Location("file", self._audio), "")
             self._audio = ""
@@ -287,14 +287,14 @@ class ChatStreamReader(EventReader[OpenPart]):
         self._calls.clear()
 
     def done(self) -> None:
-        """The last frame: what is under way is whole."""
+        """Read the last frame: the open parts are complete."""
         if not self._is_started:
             self.start("", {})
         self._end_parts()
         self.end()
 
     def end(self) -> None:
-        """End what is under way, and the answer, if it said why."""
+        """End the open parts, and the response if it gave a finish reason."""
         self._is_over = True
         if self._finish is None:
             super().end()
@@ -310,7 +310,7 @@ class ChatStreamReader(EventReader[OpenPart]):
 
 
 def _error_of(chunk: Object) -> Object | str | None:
-    """The error that a chunk tells of, if it does; some servers put nothing around it."""
+    """The error in a chunk, if any; some servers send it without an envelope."""
     error = chunk if chunk.get("object") == "error" else chunk.get("error")
     return error if isinstance(error, dict) or (isinstance(error, str) and error) else None
 

@@ -1,7 +1,7 @@
-"""Streams of the Chat Completions shape, written.
+"""Writes streams of the Chat Completions shape.
 
-A chunk does not say which text its words go on with, so what is said comes one part after the other, and what it cites
-behind it; calls have numbers. The finish comes last, with usage behind it where that was asked for.
+A chunk does not say which text it continues, so contents are written one part after the other, and their citations
+after them; calls have numbers. The finish comes last, followed by usage if it was requested.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from cannery.wire.stream_writing import EventWriter, WrittenPart, words_of
 
 
 class Citations:
-    """The annotations of what is said; they count the characters of everything said in ``content``."""
+    """The annotations of the texts; their offsets count everything written to ``content``."""
 
     def __init__(self, dialect: str) -> None:
         self._dialect = dialect
@@ -38,20 +38,20 @@ class Citations:
         self._annotations: list[Any] = []
         self._count = 0
         self._before = 0
-        # How many characters the text under way has so far.
+        # The number of characters in the open text so far.
         self.length = 0
 
     def cite(self, citation: Citation) -> None:
-        """Take a citation of the text under way, if an annotation can say it."""
+        """Take a citation of the open text, if an annotation can express it."""
         if citation.url is not None or citation.dialect == self._dialect:
             self._cited.append(citation)
 
     def keep(self, annotations: list[Any]) -> None:
-        """Take annotations that came too late for their text, as they are."""
+        """Keep annotations that came too late for their text, unchanged."""
         self._annotations += annotations
 
     def end(self) -> None:
-        """The text under way is complete, so that places in it are known."""
+        """The open text is complete, so the offsets in it are known."""
         for citation in self._cited:
             annotation = write_citation(self._dialect, citation, self._before, self.length)
             self._annotations.append(annotation)
@@ -62,7 +62,7 @@ class Citations:
         """The annotations of complete texts that were not taken before.
 
         OpenAI's own come in one chunk; its SDK (openai 3.49.0, accumulate_delta) joins further ones only by ``index``,
-        and where one has it all must.
+        and if one has it all must.
         """
         found, self._annotations = self._annotations, []
         if self._count or any(type(one) is dict and "index" in one for one in found):
@@ -75,7 +75,7 @@ class Citations:
 
 
 class ChatStreamWriter(EventWriter[WrittenPart]):
-    """Takes events and gives the bytes of chunks."""
+    """Consumes events and gives the bytes of chunks."""
 
     part = WrittenPart
 
@@ -85,13 +85,13 @@ class ChatStreamWriter(EventWriter[WrittenPart]):
         self.dialect = shape.name
         self._head: Object = {}
         self._name(self._start)
-        # What stands before and behind the words of a chunk, by the name of their field.
+        # The bytes before and after the text of a chunk, by field name.
         self._around: dict[str, tuple[bytes, bytes]] = {}
         self._count = 0
         self._citations = Citations(shape.name)
 
     def _name(self, start: Start) -> None:
-        """Keep what every chunk says of the answer."""
+        """Record the response facts that every chunk repeats."""
         created = self._created()
         self._head = {
             "id": self._identifier(self.shape.made_id),
@@ -103,16 +103,16 @@ class ChatStreamWriter(EventWriter[WrittenPart]):
         self._around = {}
 
     def start(self, event: Start) -> bytes:
-        """Keep what every chunk says of the answer."""
+        """Record the response facts that every chunk repeats."""
         self._name(event)
         return b""
 
     def lane(self, start: PartStart) -> str | None:
-        """What is said waits for its turn; calls have numbers."""
+        """The lane of contents, which wait for their turn; calls have numbers."""
         return None if start.kind == "invocation" else "said"
 
     def begin(self) -> bytes:
-        """The chunk that says who speaks, with an empty text where one follows."""
+        """The chunk with the role, with an empty text if a text follows."""
         is_text = self._first is not None and self._first.kind == "text"
         return self._chunk({"role": "assistant", "content": "" if is_text else None})
 
@@ -127,7 +127,7 @@ class ChatStreamWriter(EventWriter[WrittenPart]):
         return data_frame(body)
 
     def open(self, part: WrittenPart) -> bytes:
-        """Begin a call, or say what comes whole."""
+        """Begin a call, or write a part that arrives at once."""
         if part.kind == "invocation":
             return self._annotations() + self._call(part)
         words = words_of(part.start.content)
@@ -144,7 +144,7 @@ class ChatStreamWriter(EventWriter[WrittenPart]):
         return self._chunk({"tool_calls": [self._recall(call, start)]})
 
     def more(self, part: WrittenPart, event: Delta) -> bytes:
-        """More of a part."""
+        """Write more of a part."""
         if not event.text:
             if event.citation is not None:
                 self._citations.cite(event.citation)
@@ -171,7 +171,7 @@ class ChatStreamWriter(EventWriter[WrittenPart]):
         return self._annotations() + self._chunk({field or "reasoning_content": words})
 
     def _annotations(self) -> bytes:
-        """A chunk with what complete texts cite."""
+        """A chunk with the citations of complete texts."""
         annotations = self._citations.taken()
         return self._chunk({"annotations": annotations}) if annotations else b""
 
@@ -183,7 +183,7 @@ class ChatStreamWriter(EventWriter[WrittenPart]):
         return self._chunk({"tool_calls": [{"index": part.number, kind: {key: words}}]})
 
     def _words(self, key: str, words: str) -> bytes:
-        """A chunk with nothing but words: all but these is written once."""
+        """A chunk with only text: the bytes around the text are written once."""
         around = self._around.get(key)
         if around is None:
             before, mark, behind = self._chunk({key: ""}).partition(f'{{"{key}":""}}'.encode())
@@ -191,7 +191,7 @@ class ChatStreamWriter(EventWriter[WrittenPart]):
         return around[0] + one_line(words) + around[1]
 
     def end(self, part: WrittenPart, event: PartEnd) -> bytes:
-        """End a text, or a call with what was said of it only after its beginning."""
+        """End a text, or a call with the fields that came only after its beginning."""
         if part.kind != "invocation":
             self._citations.end()
             return b""
@@ -206,41 +206,41 @@ class ChatStreamWriter(EventWriter[WrittenPart]):
         return more + self._arguments(part, "{}") if is_bare else more
 
     def finish(self, event: Finish) -> bytes:
-        """What is cited, and the end of the answer."""
+        """Write the citations, and the end of the response."""
         word = self._own(event).form or self.shape.finishes.word(event.reason)
         return self._annotations() + self._ending(word) + b"data: [DONE]\n\n"
 
     def _ending(self, word: str) -> bytes:
-        """The finish reason, and the tokens behind it where they are asked for."""
+        """The finish reason, and the usage after it if requested."""
         ended = self._chunk({}, word)
         if not self._options.include_usage or self._usage is None:
             return ended
         return ended + data_frame({**self._head, "choices": [], "usage": self._counted()})
 
     def _counted(self) -> Object | None:
-        """The tokens that were counted."""
+        """The usage."""
         if self._usage is None:
             return None
         usage = self.shape.counts.write(self._usage.usage)
         return self._recall(usage, self._usage)  # type: ignore[no-any-return]
 
     def fail(self, event: Failure, own: Object | None) -> bytes:
-        """End the answer with an error."""
+        """End the response with an error."""
         error = {"message": event.message, "type": event.kind, "param": None, "code": None}
         return data_frame({"error": error} if own is None else own)
 
     def unknown(self, event: Unknown, value: Object) -> bytes:
-        """What only this dialect understands: other choices, probabilities, sound, citations of an earlier text."""
+        """Write an event that only this dialect understands: other choices, probabilities, audio, late citations."""
         if event.name == "annotations":
             self._citations.keep(value["annotations"])
             return b""
         begun = self._begin()
-        # What is said of the whole answer holds for all chunks that follow.
+        # Fields of the whole response hold for all chunks that follow.
         self._head |= {key: item for key, item in value.items() if key != "choices"}
         self._around = {}
         return begun + self._frame(value)
 
 
 def _names(part: WrittenPart) -> tuple[str, str]:
-    """What a call is called on the wire, and what its arguments are."""
+    """The name and the arguments of a call on the wire."""
     return ("custom", "input") if part.start.is_freeform else ("function", "arguments")

@@ -1,4 +1,4 @@
-"""Tools of the Chat Completions shape, both ways. Schemas stay the text that they came as (``bodies.read_levels``)."""
+"""Tools of the Chat Completions shape, both ways. Schemas keep their text (``bodies.read_levels``)."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from cannery.wire.tools import NO_PARAMETERS, as_function, take_facts
 
 _Item = dict[str, Any]
 _decode = msgspec.json.Decoder().decode
-# Where fields stand below a tool.
+# The paths of fields below a tool.
 TOOL_PATHS = {"strict": ".function.strict", "format": ".custom.format"}
 # --- reading -----------------------------------------------------------------------------------
 
 
 def take_tools(dialect: str, body: Object, places: list[Path]) -> tuple[Tool, ...]:
-    """The tools of a request, legacy functions included; null and an empty list are left to the residue."""
+    """Take the tools of a request, legacy functions included; null and an empty list stay in the residue."""
     tools = [_tool(dialect, item) for item in take_listed(dialect, body, "tools")]
     if "functions" in body:
         places += [("tools", index) for index in range(len(tools))]
@@ -42,7 +42,7 @@ def take_tools(dialect: str, body: Object, places: list[Path]) -> tuple[Tool, ..
 def _tool(dialect: str, item: _Item) -> Tool:
     kind = item.get("type", "function")
     function: Any = item.get(kind) if kind == "function" or kind == "custom" else None  # noqa: PLR1714 - faster
-    # The fields of a function are not decoded yet.
+    # The fields of a function are undecoded.
     name = _decode(function["name"]) if type(function) is dict and "name" in function else None
     if type(name) is not str:
         return _hosted(item)
@@ -71,19 +71,19 @@ def _function(dialect: str, item: _Item) -> Tool:
 
 
 def _plain(item: _Item) -> Object:
-    """An object with all its fields decoded."""
+    """An object with all fields decoded."""
     return {key: decoded(held) if type(held) is dict else held for key, held in item.items()}
 
 
 def _hosted(item: _Item) -> Tool:
-    """A tool that only its provider understands, kept to the letter."""
+    """A tool that only its provider understands, kept exactly."""
     value = _plain(item)
     tag = value.get("type")
     return new_tool(name=tag if type(tag) is str else "unknown", hosted=write_json(value))  # type: ignore[no-any-return]
 
 
 def _custom(custom: Fields) -> tuple[tuple[Any, ...], Object | None]:
-    """The facts of a custom tool, whose format may be a grammar, and the patch of what is left."""
+    """The facts of a custom tool, whose format may be a grammar, and the patch of the rest."""
     left = decoded(custom)
     description, grammar = left.get("description", absent), left.get("format")
     if type(description) is str:
@@ -99,7 +99,7 @@ def _custom(custom: Fields) -> tuple[tuple[Any, ...], Object | None]:
     return (description, absent, absent, True, form), nested(left, {"format": patch or None})
 
 
-# The patch of a format that is kept to the letter, since it is not spelled in the usual way.
+# The patch of a format that is kept exactly, because its spelling is unusual.
 _SPELLED: Object = {}
 
 
@@ -165,7 +165,7 @@ def _write_tool(tool: Tool, form: str | None) -> Any:
 
 
 def _make_legal(inner: Object, tool: Tool, request: Request, report: Report, place: str) -> None:
-    """Change what a server would refuse of a tool that came from elsewhere."""
+    """Change the parts of a foreign tool that a server would refuse."""
     if tool.is_freeform:
         flat = legal_format(tool, report, place)
         inner.pop("format", None)

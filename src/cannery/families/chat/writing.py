@@ -1,4 +1,4 @@
-"""Writing messages of the Chat Completions shape, which several dialects share.
+"""Writes messages of the Chat Completions shape, which several dialects share.
 
 Each function writes the usual form of a value and applies the residue of the same dialect to it. A part that has no
 form here gives None and a loss.
@@ -65,7 +65,7 @@ from cannery.wire.turns import MODEL, SIDES, SUPERVISOR, is_unsaid, omission, tu
 _PDF = "application/pdf"
 _TEXT = {"type", "text"}
 AUDIO_FORMATS = {"audio/wav": "wav", "audio/mpeg": "mp3"}
-# The form of a result whose media came in a user message behind it.
+# The form of a result whose media came in a user message after it.
 ATTACHED = "attached"
 CACHE_TTL = {"short": "30m", "long": "12h"}
 _SAID = (str, TextualContentClass, RefusalContentClass, DataContentClass)
@@ -78,11 +78,11 @@ class ChatWriter:
     ``for_answer`` if they are for a client, not for the server: then a message has annotations.
     """
 
-    # Whether a message has fields for refusals and thoughts beside its content; elsewhere they are parts of it.
+    # Whether a message has fields for refusals and thoughts beside its content; otherwise they are parts of it.
     speaks_beside: ClassVar[bool] = True
-    # Whether there are calls with free text; elsewhere it is the argument of a function.
+    # Whether there are free-text calls; otherwise the text is the argument of a function.
     has_freeform: ClassVar[bool] = True
-    # How closely an image may be looked at.
+    # The detail levels of an image.
     details: ClassVar[frozenset[str]] = frozenset({"auto", "low", "high", "original"})
 
     def __init__(
@@ -97,9 +97,9 @@ class ChatWriter:
         self.report = report
         self.is_same = is_same
         self.for_answer = for_answer
-        # The names of calls, by their ids.
+        # The names of calls, by id.
         self.called: dict[str, str] = {}
-        # The calls that were written in the old way, which wants its results in the old way too.
+        # The calls that were written in the legacy form, which requires results in the legacy form.
         self._legacy: dict[str, str] = {}
 
     def messages(self, pieces: list[Piece]) -> list[Object]:
@@ -135,7 +135,7 @@ class ChatWriter:
     def _user_side(
         self, turn: list[Piece], media: list[Object], written: list[Object]
     ) -> list[Object]:
-        """Write tool messages, and what the user said behind the waiting media; give what still waits."""
+        """Write tool messages, and user content after the waiting media; returns the media that still wait."""
         for is_result, run in groupby(
             turn, lambda piece: type(piece.canister) is ResultCanisterClass
         ):
@@ -151,13 +151,13 @@ class ChatWriter:
         return media
 
     def _result(self, piece: Piece, media: list[Object], written: list[Object]) -> list[Object]:
-        """Write a tool message; give the media that wait behind it."""
+        """Write a tool message; returns the media that wait behind it."""
         message, more = self.result(piece)
         written.append(self._as_called(message, piece) if self._legacy else message)
         return [*media, *more] if more else media
 
     def _as_called(self, message: Object, piece: Piece) -> Object:
-        """A tool message, in the old way if its call was made so and nothing says how it came."""
+        """A tool message, in the legacy form if its call had it and the result has no form of its own."""
         name = self._legacy.get(str(message.get("tool_call_id")))
         if name is None or own_residue(piece.canister, self.dialect) is not None:
             return message
@@ -200,7 +200,7 @@ class ChatWriter:
         return texts
 
     def parts(self, piece: Piece) -> list[Object]:
-        """The parts of one piece: behind the text of a document stand the media in it."""
+        """The parts of one piece: a document's media follow its text."""
         part = self.part(piece)
         if part is None:
             return []
@@ -263,12 +263,12 @@ class ChatWriter:
         return None
 
     def _thinking(self, _: ReasoningContentClass, place: int | None) -> Object | None:
-        """The part of a thought, where there is one."""
+        """The part of a thought, if the dialect has one."""
         self.report.lose("REASONING_DROPPED", place)
         return None
 
     def _report_citations(self, content: TextualContentClass, place: int | None) -> None:
-        """Report citations that are left out: a request has none, an answer those with a URL or its own."""
+        """Report dropped citations: a request has none, a response those with a URL or its own."""
         said = [
             each
             for each in content.citations
@@ -354,7 +354,7 @@ class ChatWriter:
         return {"type": "file", "file": {"file_data": url, "filename": content.name or "file"}}
 
     def _file_facts(self, content: FileContentClass, place: int | None) -> None:
-        """Name what Chat has no field for."""
+        """Report the facts of a file that Chat has no field for."""
         if content.context is not None:
             within = context_path(content)
             self.report.lose("FIELD_DROPPED", place, "Chat has no notes on a file", within)
@@ -369,7 +369,7 @@ class ChatWriter:
         return content.data.decode("utf-8", "replace")
 
     def _chunk_media(self, content: Any, place: int | None) -> list[Object]:
-        """What a document of several parts shows beside its text."""
+        """The media of a document with several parts, beside its text."""
         if self.is_same or not isinstance(content, FileContentClass):
             return []
         shown = [chunk for chunk in content.chunks if not isinstance(chunk, _SAID)]
@@ -397,7 +397,7 @@ class ChatWriter:
     # --- tools ---------------------------------------------------------------------------------
 
     def result(self, piece: Piece) -> tuple[Object, list[Object]]:
-        """A tool message, and the media that cannot stand in it."""
+        """A tool message, and the media that it cannot hold."""
         canister: Any = piece.canister
         residue = canister.residue
         is_own = residue is not None and residue.dialect == self.dialect
@@ -441,7 +441,7 @@ class ChatWriter:
     def _result_media(
         self, contents: Any, call_id: str, place: int | None
     ) -> tuple[list[str], list[Object]]:
-        """The documents of a result that became text, and its media behind a line that names the call."""
+        """The documents of a result that became text, and its media after a line that names the call."""
         texts: list[str] = []
         media: list[Object] = []
         for content in contents:
@@ -458,7 +458,7 @@ class ChatWriter:
         return texts, media
 
     def _marked(self, content: Any, media: list[Object], cache: str, place: int | None) -> Any:
-        """The content of a result with its cache mark, where there is text that can carry it."""
+        """The content of a result with its cache mark, if there is text to carry it."""
         if media or not content:
             self.report.lose("CACHE_MARK_DROPPED", place)
             return content
@@ -497,7 +497,7 @@ class ChatWriter:
     def assistant(self, turn: list[Piece]) -> Object:
         """One assistant message."""
         first = turn[0].canister
-        # Some answers list even one text.
+        # Some responses list even a single text.
         is_asked = type(first) is AssistantCanisterClass and not self.for_answer
         if is_asked and says_only_text(turn, self.dialect, self.report):
             return {"role": "assistant", "content": first.held}

@@ -1,1 +1,1 @@
-"""What the two dialects share in which Claude models are asked: what models differ in, and how much they think."""
+"""Shared by the two dialects that serve Claude models: the differences between models, and thinking settings."""

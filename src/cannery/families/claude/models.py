@@ -1,6 +1,6 @@
-"""What Claude models differ in, told by their names: facts with a date, nothing is asked of a server.
+"""Differences between Claude models, derived from their names: dated facts; no server is asked.
 
-Sources: platform.claude.com, read 2026-11-15. A name that is none of Claude's gets the rules that every model accepts.
+Sources: platform.claude.com, read 2026-11-15. An unknown name gets the rules that every model accepts.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _NAME = re.compile(
     r"(?:-(?P<major>\d{1,2})(?!\d)(?:[-.](?P<minor>\d{1,2})(?!\d))?)?"
 )
 
-# From here on there are no budgets of tokens for thinking and no sampling settings.
+# From this version on there are no thinking budgets and no sampling settings.
 _ADAPTIVE_ONLY = (4, 7)
 
-# The first version of each tier that takes system messages among the others.
+# The first version of each tier that accepts system messages among the others.
 _NEVER = (99, 0)
 _FIRST_WITH_SYSTEM = {
     "opus": (4, 8),
@@ -34,7 +34,7 @@ _FIRST_WITH_SYSTEM = {
 
 @lru_cache(maxsize=256)
 def tier_and_version(model: str | None) -> tuple[str, tuple[int, int]] | None:
-    """The tier and version that a model name tells of; None for what is no Claude model."""
+    """The tier and version in a model name; None if it is not a Claude model."""
     found = _NAME.search(model) if model else None
     if found is None:
         return None
@@ -44,7 +44,7 @@ def tier_and_version(model: str | None) -> tuple[str, tuple[int, int]] | None:
 
 
 def rules_by_model(rules: Rules) -> Callable[[str | None], Rules]:
-    """The rules of each model, from those that every model accepts."""
+    """The rules of each model, based on those that every model accepts."""
     variants = {
         (takes_system, refuses_prefill): replace(
             rules,
@@ -66,17 +66,17 @@ def rules_by_model(rules: Rules) -> Callable[[str | None], Rules]:
 
 
 def _takes_system_messages(tier: str, version: tuple[int, int]) -> bool:
-    """Whether a model takes system messages among the others.
+    """Whether a model accepts system messages among the others.
 
     Opus 4.8, Opus 5 and 5.5, Fable 5 and 5.1 and Mythos 5 and 5.1 do, Sonnet 5 does not
     (platform.claude.com/docs/en/build-with-claude/mid-conversation-system-messages); Sonnet 5.5 and Haiku 5.5 do
-    (langchain-ai/langchainjs#11922). Read 2026-11-18. For a tier that is not known here they are folded.
+    (langchain-ai/langchainjs#11922). Read 2026-11-18. For an unknown tier they are folded.
     """
     return version >= _FIRST_WITH_SYSTEM.get(tier, _NEVER)
 
 
 def is_same_family(one: str | None, other: str | None) -> bool:
-    """Whether two models may read each other's signatures, as far as their names tell."""
+    """Whether two models can read each other's signatures, judged by their names."""
     first, second = tier_and_version(one), tier_and_version(other)
     if first is None or second is None:
         return one is None or other is None or one == other
@@ -84,19 +84,19 @@ def is_same_family(one: str | None, other: str | None) -> bool:
 
 
 def thinks_by_budget(model: str | None) -> bool:
-    """Whether a model wants a budget of tokens: adaptive thinking came with Claude 4.6."""
+    """Whether a model requires a token budget: adaptive thinking came with Claude 4.6."""
     known = tier_and_version(model)
     return known is not None and known[1] < (4, 6)
 
 
 def takes_budgets(model: str | None) -> bool:
-    """Whether a model takes a budget of tokens at all: Opus 4.7 and everything later think adaptively or not at all."""
+    """Whether a model accepts a token budget: Opus 4.7 and everything later think adaptively or not at all."""
     known = tier_and_version(model)
     return known is None or known[1] < _ADAPTIVE_ONLY
 
 
 def can_think(model: str | None) -> bool:
-    """Whether a model thinks: the first was Sonnet 3.7. A name without a version tells nothing."""
+    """Whether a model can think: the first was Sonnet 3.7. A name without a version is inconclusive."""
     known = tier_and_version(model)
     return known is None or not (0, 0) < known[1] < (3, 7)
 
@@ -112,7 +112,7 @@ def always_thinks(model: str | None) -> bool:
 
 
 def takes_xhigh(model: str | None) -> bool:
-    """Whether a model knows the effort ``xhigh``: Opus 4.7, Sonnet 5 and whatever is later do.
+    """Whether a model accepts the effort ``xhigh``: Opus 4.7, Sonnet 5 and everything later do.
 
     Source: code.claude.com/docs/en/model-config (luongnv89/claude-howto#96), read 2026-11-15.
     """
@@ -121,7 +121,7 @@ def takes_xhigh(model: str | None) -> bool:
 
 
 def samplers(model: str | None) -> int:
-    """How many of temperature and top_p a model takes in one request.
+    """How many of temperature and top_p a model accepts in one request.
 
     From Opus 4.1, Sonnet 4.5 and Haiku 4.5 on "temperature and top_p cannot both be specified for this model"
     (BerriAI/litellm#15097); from Opus 4.7 and Sonnet 5 on "temperature is deprecated for this model", and so are top_p

@@ -1,7 +1,7 @@
-"""How much Claude thinks, both ways: a switch, a budget of tokens, or an effort.
+"""Thinking settings of Claude, both ways: a switch, a token budget, or an effort.
 
-Models before 4.6 think by a budget, later ones adaptively; some always think. What thinking leaves no room for is
-settled here.
+Models before 4.6 think by a budget, later ones adaptively; some always think. Settings that conflict with thinking are
+resolved here.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from cannery.wire.setting_reading import NOT_READ, Reading, Said
 
 DEFAULT_MAX_TOKENS = 4096
 LEAST_BUDGET = 1024
-# Where no limit was given: with it the answer's share stays within the 32 000 tokens that Opus 4 may write at most.
+# The limit if none is given: with it the answer's share stays within the 32 000 tokens that Opus 4 can write.
 _MOST_BUDGET = 32_000 - DEFAULT_MAX_TOKENS
-# What the shortest thinking has to leave for the answer.
+# The tokens that the shortest thinking must leave for the answer.
 _LEAST_ANSWER = 512
-# The least share of probability that a thinking model may be held to.
+# The smallest top_p that a thinking model accepts.
 _LEAST_TOP_P = 0.95
 _EFFORTS = frozenset({"low", "medium", "high", "xhigh", "max"})
 _THOUGHTS = ("thinking", "redacted_thinking")
@@ -44,7 +44,7 @@ _HIDDEN = ("omitted", "none")
 
 
 def read_mode(value: Any, reading: Reading) -> Said:
-    """How the model thinks: whether it does, and the other facts beside it."""
+    """The thinking mode: whether the model thinks, and the other facts."""
     kind = value.get("type") if type(value) is dict else None
     if kind not in ("enabled", "disabled", "adaptive"):
         return NOT_READ
@@ -59,7 +59,7 @@ def read_mode(value: Any, reading: Reading) -> Said:
 
 
 def write_own_thinking(thinking: Thinking, body: Object) -> None:
-    """Put thinking into a body of the same dialect."""
+    """Write thinking into a body of the same dialect."""
     if thinking.effort is not absent:
         body.setdefault("output_config", {})["effort"] = thinking.effort
     if thinking.enabled is absent:
@@ -74,7 +74,7 @@ def write_own_thinking(thinking: Thinking, body: Object) -> None:
 
 
 def write_thinking(thinking: Thinking, body: Object, report: Report) -> None:
-    """Put thinking into a body as a server takes it: a budget, an effort with adaptive thinking, or a switch."""
+    """Write thinking in a form that the server accepts: budget, effort with adaptive thinking, or switch."""
     model = body.get("model")
     is_off = thinking.enabled is False or thinking.effort == "none" or thinking.budget == 0
     if not can_think(model):
@@ -84,7 +84,7 @@ def write_thinking(thinking: Thinking, body: Object, report: Report) -> None:
     if is_off:
         _write_off(thinking, body, report)
         return
-    # A negative budget leaves it to the model.
+    # A negative budget lets the model decide.
     is_given = isinstance(thinking.budget, int) and thinking.budget > 0
     budget: Any = thinking.budget if is_given else None
     effort = _effort(thinking, _words(model, is_given=is_given), report)
@@ -118,7 +118,7 @@ def _write_off(thinking: Thinking, body: Object, report: Report) -> None:
 
 
 def _words(model: str | None, *, is_given: bool) -> Collection[str]:
-    """The efforts that a model takes, or that buy a budget."""
+    """The efforts that a model accepts, or that correspond to a budget."""
     if thinks_by_budget(model) and not is_given:
         return BUDGETS
     return _EFFORTS if takes_xhigh(model) else _EFFORTS - {"xhigh"}
@@ -136,7 +136,7 @@ def _effort(thinking: Thinking, known: Collection[str], report: Report) -> str |
 
 
 def _effort_for(budget: int, effort: str | None, report: Report) -> str:
-    """The effort that stands for a budget where a model decides itself how much it thinks."""
+    """The effort for a budget, for a model that decides itself how much it thinks."""
     if effort is not None:
         report.lose("CONTROL_DROPPED", "@budget", "adaptive thinking has no token budget")
         return effort
@@ -145,7 +145,7 @@ def _effort_for(budget: int, effort: str | None, report: Report) -> str:
 
 
 def _mode(budget: int | None, effort: str | None, body: Object, report: Report) -> Object | None:
-    """How the model thinks; None where the limit leaves no room for it."""
+    """The thinking mode; None if the limit leaves no room for thinking."""
     if not thinks_by_budget(body.get("model")):
         if effort is not None:
             body.setdefault("output_config", {})["effort"] = effort
@@ -161,9 +161,9 @@ def _mode(budget: int | None, effort: str | None, body: Object, report: Report) 
 
 
 def _bought(effort: str | None, body: Object, report: Report) -> int | None:
-    """The budget that an effort buys; None where the limit leaves no room for one.
+    """The budget for an effort; None if the limit leaves no room for one.
 
-    The answer keeps half of the limit, or at least what the shortest thinking has to leave.
+    The answer keeps half of the limit, or at least the tokens that the shortest thinking must leave.
     """
     limit, budget = body["max_tokens"], BUDGETS[effort or "medium"]
     if limit is None:
@@ -178,7 +178,7 @@ def _bought(effort: str | None, body: Object, report: Report) -> int | None:
 
 
 def _fitted(budget: int, body: Object, report: Report) -> int | None:
-    """A given budget, raised to the least there is and kept below the limit; None where that cannot be."""
+    """A given budget, raised to the minimum and kept below the limit; None if both are not possible."""
     limit = body["max_tokens"]
     if limit is not None and limit < LEAST_BUDGET + _LEAST_ANSWER:
         return budget if LEAST_BUDGET <= budget < limit else None
@@ -192,7 +192,7 @@ def _fitted(budget: int, body: Object, report: Report) -> int | None:
 
 
 def make_room(body: Object, messages: Sequence[Any], report: Report) -> None:
-    """Settle what thinking, the limit, sampling, forced tools and the last turn demand of each other."""
+    """Resolve thinking, the limit, sampling, forced tools and the last turn against each other."""
     thinking = body.get("thinking", {})
     is_thinking = thinking.get("type") in ("enabled", "adaptive")
     obstacle = _obstacle(body, messages) if is_thinking else None
@@ -220,7 +220,7 @@ def make_room(body: Object, messages: Sequence[Any], report: Report) -> None:
 
 
 def _obstacle(body: Object, messages: Sequence[Any]) -> str | None:
-    """What keeps a model from thinking."""
+    """The reason why a model cannot think in this request."""
     if body.get("tool_choice", {}).get("type") in ("any", "tool"):
         return "a forced tool leaves no room for thinking"
     if body["thinking"]["type"] == "enabled" and messages and _lacks_thought(messages):
@@ -229,10 +229,10 @@ def _obstacle(body: Object, messages: Sequence[Any]) -> str | None:
 
 
 def _lacks_thought(messages: Sequence[Any]) -> bool:
-    """Whether the model is to go on with a turn in which it did not think.
+    """Whether the model continues a turn in which it did not think.
 
     "When thinking is enabled, a final assistant message must start with a thinking block (preceding the lastmost set of
-    tool_use and tool_result blocks)" (anomalyco/opencode#3077, read 2026-11-15). Adaptive thinking does without.
+    tool_use and tool_result blocks)" (anomalyco/opencode#3077, read 2026-11-15). Adaptive thinking does not require it.
     """
     is_going_on = False
     for message in reversed(messages):

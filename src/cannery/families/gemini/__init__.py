@@ -1,1 +1,1 @@
-"""What Google's two dialects share: models, errors, headers, and what both read, write and count alike."""
+"""Shared by Google's two dialects: models, errors, headers, and common reading, writing and counting."""

@@ -18,7 +18,7 @@ _TEXT, _FLAG = {"type": "string"}, {"type": "boolean"}
 _PART = {"type": "integer", "minimum": 0, "maximum": 999}
 _SIDE = {"type": "string", "enum": ["up", "down", "left", "right"]}
 _AT = {"x": _PART, "y": _PART}
-# What an action does, the arguments that it needs, and those that it may have.
+# An action's description, its required arguments, and its optional ones.
 _ACTIONS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "open_web_browser": ("Open a web browser.", {}, {}),
     "wait_5_seconds": ("Wait for five seconds.", {}, {}),
@@ -46,7 +46,7 @@ _BROWSER = "browser"
 
 
 def computer_row(tag: str, environment: str, excluded: str, prefix: str = "") -> ToolRow:
-    """The row of computer use; environments are the same words behind a prefix in capitals."""
+    """The row of computer use; environments are the same words with a prefix, in capitals."""
 
     def read(value: Any) -> str | None:
         return value.removeprefix(prefix).lower() if type(value) is str else None
@@ -60,7 +60,7 @@ def computer_row(tag: str, environment: str, excluded: str, prefix: str = "") ->
 
 
 def read_actions(row: ToolRow, value: Object) -> Group:
-    """Take the functions that a definition offers out of it; other environments than a browser have more of them."""
+    """Take the functions of a definition out of it; other environments than a browser have more of them."""
     read = row.read(value)
     tool: Any = ComputerUse() if read is None else read[0]
     if tool.environment not in (None, _BROWSER):

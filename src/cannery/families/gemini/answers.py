@@ -1,4 +1,4 @@
-"""What answers of Google's two APIs date alike."""
+"""The creation time in responses of Google's two APIs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cannery.messages.absence import absent
 
 
 def read_time(value: Any) -> Any:
-    """The seconds since 1970 of a time in words, or absent."""
+    """A time text as seconds since 1970, or absent."""
     try:
         moment = datetime.fromisoformat(value)
         return absent if moment.tzinfo is None else int(moment.timestamp())

@@ -6,7 +6,7 @@ from cannery.wire.answers import read_nested_error
 from cannery.wire.bodies import Object, encode
 from cannery.wire.contract import WireError
 
-# What the newer dialect calls INVALID_ARGUMENT.
+# The newer dialect's word for INVALID_ARGUMENT.
 INVALID = "invalid_request"
 # https://cloud.google.com/apis/design/errors, 2026-11-15
 _STATUSES = {
@@ -52,7 +52,7 @@ _STATUS_OF_KIND = {
 
 
 def read_google_error(dialect: str, status: int, body: bytes) -> WireError:
-    """The error that a body tells of, whatever it is."""
+    """The error in a body, whatever its form."""
     return read_nested_error(dialect, status, body, _read)
 
 
@@ -62,7 +62,7 @@ def _read(status: int, error: Object, _: Object) -> WireError:
 
 
 def facts_of(error: Object) -> tuple[str, str | None, str | None]:
-    """The message of an error, its kind in words that every dialect uses, and Google's own word for it."""
+    """The message of an error, its kind in common words, and Google's own word for it."""
     word, code = error.get("status"), error.get("code")
     if word is None and type(code) is str:
         word = code
@@ -78,7 +78,7 @@ def write_google_error(error: WireError) -> bytes:
 
 
 def error_body(error: WireError) -> Object:
-    """An error as Google says it."""
+    """An error in Google's form."""
     inner = {"code": error.status, "message": error.message, "status": status_word(error)}
     return {"error": inner}
 

@@ -1,4 +1,4 @@
-"""What depends on the model: which generation it is of, and whose signatures it can read."""
+"""Facts that depend on the model: its generation, and whose signatures it can read."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def generation(model: str | None) -> tuple[int, int] | None:
 
 
 def rules_for(model: str | None) -> Rules:
-    """The rules for one model; a name that says nothing gets those of the newest."""
+    """The rules for one model; an unknown name gets those of the newest."""
     version = generation(model)
     return RULES if version is None or version >= (2, 5) else _OLDER
 
@@ -59,19 +59,19 @@ def rules_of_steps(model: str | None) -> Rules:
 
 
 def needs_signatures(model: str | None) -> bool:
-    """Whether the first call of each step must be signed: nothing is made up for a model that is not known."""
+    """Whether the first call of each step must be signed; no placeholder is made for an unknown model."""
     version = generation(model)
     return version is not None and version >= (3, 0)
 
 
 def takes_levels(model: str | None) -> bool:
-    """Whether thinking is set by a level and not by a budget of tokens."""
+    """Whether thinking is set by a level and not by a token budget."""
     version = generation(model)
     return version is None or version >= (3, 0)
 
 
 class Budgets(Struct, frozen=True, gc=False):
-    """How many tokens a model may be told to think."""
+    """The thinking budgets that a model accepts."""
 
     least: int
     most: int
@@ -87,20 +87,20 @@ _BUDGETS = {
 
 
 def thinks(model: str | None) -> bool:
-    """Whether a model takes settings of its thinking: Gemini 2.5 was the first that did."""
+    """Whether a model accepts thinking settings: Gemini 2.5 was the first that did."""
     version = generation(model)
     return version is None or version >= (2, 5)
 
 
 def budgets(model: str | None) -> Budgets | None:
-    """The budgets that a model takes; None where that is not known."""
+    """The budgets that a model accepts; None if unknown."""
     if generation(model) != (2, 5):
         return None
     return _BUDGETS.get(_MODEL.search(model or "")[3])  # type: ignore[index]
 
 
 def least_level(model: str | None) -> str | None:
-    """The least that a model with levels can think, since it cannot be switched off; None where that is not known.
+    """The lowest level of a model with levels, whose thinking cannot be switched off; None if unknown.
 
     Pro models and Flash from 3.7 on refuse MINIMAL (dograh-hq/dograh#689, read 2026-11-15).
     """
@@ -112,10 +112,10 @@ def least_level(model: str | None) -> str | None:
 
 
 def nearest_level(level: str, model: str | None) -> str:
-    """The level that a model takes in the place of another; as it is where the model is not known.
+    """The level that a model accepts in place of another; unchanged for an unknown model.
 
-    Gemini 3 Pro knows LOW and HIGH only (jenslys/opencode-gemini-auth#14); no model is documented to take XHIGH. Read
-    2026-11-15.
+    Gemini 3 Pro accepts LOW and HIGH only (jenslys/opencode-gemini-auth#14); no model is documented to accept XHIGH.
+    Read 2026-11-15.
     """
     if model is None:
         return level
@@ -127,7 +127,7 @@ def nearest_level(level: str, model: str | None) -> str:
 
 
 def same_family(one: str | None, other: str | None) -> bool:
-    """Whether one model reads what another signed; unknown models get the benefit of the doubt."""
+    """Whether one model can read what another signed; assumed for unknown models."""
     if one is None or other is None:
         return True
     return _family(one) == _family(other)

@@ -1,4 +1,4 @@
-"""Reading what Google's two APIs say alike: where media lie, and refusals of what is not there or of another type."""
+"""Reading shared by Google's two APIs: locations of media, and refusals of missing or wrong values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Expect = Callable[[type, Any, Path], Any]
 
 
 def checks(dialect: str) -> tuple[Fail, Expect]:
-    """How a dialect refuses a body, and a value that is missing or not of a kind: ``dict``, ``list`` or ``str``."""
+    """A dialect's functions to refuse a body, and a value that is missing or not a ``dict``, ``list`` or ``str``."""
 
     def fail(path: Path, problem: str) -> NoReturn:
         raise DialectError(dialect, path_text(path), problem)
@@ -36,11 +36,11 @@ def checks(dialect: str) -> tuple[Fail, Expect]:
 
 
 def located(uri: str) -> Location:
-    """The place of a medium; what only Google's account can read is a file of the provider."""
+    """The location of a medium; a file that only Google's account can read is a provider file."""
     is_web = uri.lower().startswith(("http://", "https://"))
     return Location("url" if is_web and not uri.startswith(ACCOUNT) else "file", uri)
 
 
 def characters(data: bytes, count: Any) -> int:
-    """How many characters so many bytes are; spans of citations count bytes."""
+    """The number of characters in a number of bytes; citation spans count bytes."""
     return len(data[: count if type(count) is int and count > 0 else 0].decode("utf-8", "ignore"))

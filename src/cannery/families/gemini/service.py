@@ -1,4 +1,4 @@
-"""What both dialects of Google's service have around bodies."""
+"""The service values that both of Google's dialects have."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ _SEEDS = range(-(2**31), 2**31)
 
 
 def fit_seed(value: int, to: Writing) -> Any:
-    """A seed that the servers take."""
+    """A seed in the range that the servers accept."""
     if value in _SEEDS:
         return value
     to.drop("Gemini takes a seed of 32 bits")

@@ -1,4 +1,4 @@
-"""Writing what Google's two APIs say alike: media, files, thoughts, instructions and the calls' signatures."""
+"""Writing shared by Google's two APIs: media, files, thoughts, instructions and call signatures."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ from cannery.wire.media import (
     standard_base64,
 )
 
-# What can be said in words.
+# Contents with a text form.
 SAID = (str, TextualContentClass, RefusalContentClass, DataContentClass)
 
 
 class GoogleWriter(ContentWriter, CallWriter):
-    """Writes contents for ``model``, to which signatures of its family go back."""
+    """Writes contents for ``model``, which gets back signatures of its own family."""
 
-    # Whether a system instruction is a list of parts, among which clients of the same dialect may put anything.
+    # Whether a system instruction is a list of parts, where clients of the same dialect may put any part.
     instructs_in_parts: ClassVar[bool]
 
     def __init__(self, report: Report, *, is_same: bool, model: Any = None) -> None:
         self.report = report
         self.is_same = is_same
         self.model = model if isinstance(model, str) else None
-        # The names of calls, by their ids.
+        # The names of calls, by id.
         self._names: dict[str, str] = {}
 
     @abstractmethod
@@ -56,12 +56,12 @@ class GoogleWriter(ContentWriter, CallWriter):
 
     @abstractmethod
     def _named_file(self, content: FileContentClass, place: Place) -> list[Any]:
-        """The part of a file, with its name where there is a place for it."""
+        """The part of a file, with its name if the part has a field for it."""
 
     # --- pieces --------------------------------------------------------------------------------
 
     def _report_foreign(self, piece: Piece) -> None:
-        """Report the residue of another dialect as lost, its cache mark too."""
+        """Report the residue of another dialect as lost, and its cache mark."""
         residue = piece.canister.residue
         if residue is not None and residue.dialect != self.dialect:
             report_residue(piece.canister, self.report, piece.place)
@@ -69,10 +69,10 @@ class GoogleWriter(ContentWriter, CallWriter):
                 self.report.lose("CACHE_MARK_DROPPED", piece.place, "Gemini has no cache marks")
 
     def _folded(self, piece: Piece) -> Piece:
-        """A late supervisor as a user says it.
+        """A late supervisor as a user message.
 
-        The repairs have seen to supervisors, unless one was added to a conversation of this dialect, or the rules of an
-        endpoint say that it takes them.
+        The repairs have handled supervisors, unless one was added to a conversation of this dialect, or the rules of an
+        endpoint say that it accepts them.
         """
         canister = piece.canister
         self.report.repair("late_supervisors", piece.place)
@@ -81,7 +81,7 @@ class GoogleWriter(ContentWriter, CallWriter):
         return Piece(new_user(held, canister.timestamp), piece.place)
 
     def _instructs(self, piece: Piece) -> bool:
-        """Whether a system instruction says a piece."""
+        """Whether a piece is written in the system instruction."""
         canister: Any = piece.canister
         if canister.rank == "developer":
             self.report.lose("RANK_LOWERED", piece.place)
@@ -91,7 +91,7 @@ class GoogleWriter(ContentWriter, CallWriter):
         return False
 
     def _document(self, piece: Piece) -> list[Any]:
-        """What a document canister says: text with its title, or what it holds."""
+        """The content of a document canister: text with its title, or its file."""
         canister: Any = piece.canister
         content = canister.content
         if not isinstance(content, TextualContentClass):
@@ -101,7 +101,7 @@ class GoogleWriter(ContentWriter, CallWriter):
         return [self.text_block(supplement(content.text, title))]
 
     def _unsigned(self, part: Object, residue: Residue, key: str, place: int | None) -> Object:
-        """A part without the signature of another family of models."""
+        """A part without the signature of another model family."""
         is_read = self.is_same or same_family(residue.model, self.model)
         if not is_read and part.get(key) not in STAND_INS and part.pop(key, None):
             self.report.lose("SIGNATURE_DROPPED", place, within=f".{key}")
@@ -110,14 +110,14 @@ class GoogleWriter(ContentWriter, CallWriter):
     # --- contents ------------------------------------------------------------------------------
 
     def _is_own(self, content: ReasoningContentClass) -> bool:
-        """Whether a thought goes back with its signature."""
+        """Whether a thought is sent back with its signature."""
         origin = content.origin
         if origin is None or origin.dialect != self.dialect:
             return False
         return self.is_same or same_family(origin.model, self.model)
 
     def _thoughts(self, content: ReasoningContentClass, place: Place) -> list[str]:
-        """The words of a thought from elsewhere; its signature is lost."""
+        """The text of a thought from elsewhere; its signature is lost."""
         if content.signature is not None or content.encrypted is not None:
             self.report.lose("SIGNATURE_DROPPED", place)
         thoughts = [words for words in ("".join(content.texts), *content.summaries) if words]
@@ -136,7 +136,7 @@ class GoogleWriter(ContentWriter, CallWriter):
         if self.is_same:
             return [self.medium(content, "data", base64_text(payload), mime_type)]
         if not mime_type:
-            # Data must have a type here, so this is said whether or not the repair is switched off.
+            # Data must have a type here, so this is reported even if the repair is switched off.
             mime_type = UNKNOWN_TYPE
             self.report.repair("media_types", place, f"nothing became {mime_type}")
         return [self.medium(content, "data", standard_base64(payload), mime_type)]
@@ -151,7 +151,7 @@ class GoogleWriter(ContentWriter, CallWriter):
         return self._chunks(content, place) if content.chunks else self._named_file(content, place)
 
     def _chunks(self, content: FileContentClass, place: Place) -> list[Any]:
-        """A file in chunks: its words as one text, then its media."""
+        """A file in chunks: its text as one text, then its media."""
         self.report.lose("DOCUMENT_TO_TEXT", place)
         if any(map(is_cited, content.chunks)):
             self.report.lose("CITATION_DROPPED", place)
@@ -164,7 +164,7 @@ class GoogleWriter(ContentWriter, CallWriter):
 
 
 def words_of(content: Any) -> str:
-    """What a content says in words."""
+    """The text form of a content."""
     if isinstance(content, DataContentClass):
         return content.json
     return content.text if isinstance(content, RefusalContentClass) else text_of(content)

@@ -1,1 +1,1 @@
-"""What Ollama's two APIs share: options, flat messages, answers and streams of lines."""
+"""Shared by Ollama's two APIs: options, flat messages, responses and streams of lines."""

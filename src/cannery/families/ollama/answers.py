@@ -1,4 +1,4 @@
-"""Whole Ollama answers, both ways. ``stop`` beside calls means that the model called."""
+"""Whole Ollama responses, both ways. ``stop`` beside calls means that the model called."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ FINISHES = Finishes(
     {"stop": FinishReason.Stop, "length": FinishReason.Length},
     {FinishReason.ContextWindow: "length"},
 )
-# A prompt that is cached is not counted.
+# A cached prompt is not counted.
 COUNTS = Counts({"input": "prompt_eval_count", "output": "eval_count"}, needs=("output",))
-# What an answer may have beside its words.
+# Fields that a response may have beside its text.
 _BESIDE = ("images", "tool_calls")
-# The time that is told where none is known.
+# The time written if none is known.
 _EPOCH = 0
 
 
 class Shape(Struct, frozen=True):
-    """One of the two APIs: the field that is the message of an answer ("" for all of it), and the one of its text."""
+    """One of the two APIs: the message field of a response ("" for the whole response), and its text field."""
 
     name: str
     message: str = "message"
@@ -42,12 +42,12 @@ class Shape(Struct, frozen=True):
 
     @property
     def said(self) -> tuple[str, ...]:
-        """The fields of an answer in which something is said."""
+        """The content fields of a response."""
         return (self.message,) if self.message else (self.content, "thinking", *_BESIDE)
 
     @property
     def answers(self) -> Answers:
-        """What stands around the message of an answer."""
+        """The fields around the message of a response."""
         facts = (
             Fact("model", "model", ""),
             Fact("created_at", "created", write_time(absent), str, read_time, write_time),
@@ -56,13 +56,13 @@ class Shape(Struct, frozen=True):
         return Answers(self.name, FINISHES, COUNTS, facts, "done_reason", "", reads_calls=True)
 
     def message_of(self, line: Object) -> Any:
-        """The message of an answer or of a line."""
+        """The message of a response or of a line."""
         if self.message:
             return line.get(self.message)
         return {key: line[key] for key in self.said if key in line}
 
     def wrap(self, message: Object) -> Object:
-        """The fields of an answer that say what a message says."""
+        """The response fields for the content of a message."""
         if self.message:
             return {self.message: message}
         named = {"content": self.content}
@@ -70,7 +70,7 @@ class Shape(Struct, frozen=True):
 
 
 def response_reader(shape: Shape) -> Callable[[bytes, Places], Response]:
-    """The reader of a dialect's answers."""
+    """The reader of a dialect's responses."""
 
     def read(fields: Fields, places: Places) -> Response:
         return _read_response(shape, fields, places)
@@ -101,7 +101,7 @@ def _read_response(shape: Shape, fields: Fields, places: Places) -> Response:
 
 
 def read_time(when: Any) -> Any:
-    """The second of a time, or absent; Ollama tells nanoseconds."""
+    """A time text as whole seconds, or absent; Ollama writes nanoseconds."""
     if type(when) is not str:
         return absent
     try:
@@ -115,7 +115,7 @@ def read_time(when: Any) -> Any:
 
 
 def write_time(created: Any) -> str:
-    """A second as Ollama tells times."""
+    """Seconds as a time text in Ollama's form."""
     second = created if isinstance(created, int) else _EPOCH
     try:
         told = datetime.fromtimestamp(second, UTC)
@@ -125,7 +125,7 @@ def write_time(created: Any) -> str:
 
 
 def response_writer(shape: Shape) -> Callable[[Response, Report], Object]:
-    """The writer of a dialect's answers."""
+    """The writer of a dialect's responses."""
     return lambda response, report: _write_response(shape, response, report)
 
 

@@ -1,6 +1,6 @@
-"""Reading Ollama's messages: they are flat, their text is one string and their images stand beside it.
+"""Reads Ollama's messages: they are flat, their text is one string, and their images stand beside it.
 
-A call may have no id and a result none to answer: then results belong to calls by name and order.
+A call may lack an id and a result a call id: then results are matched to calls by name and order.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class OllamaReader(Reader):
         self._waiting = WaitingCalls()
 
     def messages(self, listed: Any) -> None:
-        """All messages of a body."""
+        """Read all messages of a body."""
         for index, message in enumerate(self.list(listed, "messages")):
             if type(message) is not dict:
                 self.object(message, f"messages[{index}]")
@@ -89,7 +89,7 @@ class OllamaReader(Reader):
         self.places.append(path)
 
     def _content(self, message: Object, path: Path) -> tuple[str, str | None]:
-        """The text of a message, and its form where it has none."""
+        """The text of a message, and its form if it has none."""
         content = message.pop(self._key, absent)
         if type(content) is str:
             return content, None
@@ -112,7 +112,7 @@ class OllamaReader(Reader):
     def _head(
         self, start: int, message: Object, form: str | None, more: Object | None = None
     ) -> None:
-        """Let the first canister of a message keep its form and what is left of it."""
+        """Let the first canister of a message keep its form and the rest of it."""
         if not (message or more or form):
             return
         envelope = nested(message, more or {})
@@ -149,7 +149,7 @@ class OllamaReader(Reader):
             self.add(make(held, self._when, joined, residue), path + ("images", index))
 
     def assistant(self, message: Object, path: Path) -> None:
-        """An assistant message: thoughts, what was said, what was shown, what was called."""
+        """An assistant message: thoughts, text, images, calls."""
         start = len(self.canisters)
         text, form = self._content(message, path)
         if text and not message:
@@ -240,7 +240,7 @@ class OllamaReader(Reader):
         self.add(new_result(held, self._when, False, residue, None, *own), path)
 
     def _answered(self, message: Object) -> tuple[str, list[str]]:
-        """The id of the call that a result answers, and the keys that it lacks."""
+        """The id of the answered call, and the keys that the result lacks."""
         name = message.get("tool_name", message.get("name"))
         given = message.get("tool_call_id")
         dropped = [] if "tool_call_id" in message else ["tool_call_id"]
@@ -254,7 +254,7 @@ class OllamaReader(Reader):
 
 
 def _read_image(data: str) -> _Image:
-    """An image: bare base64, of a type that its first bytes tell."""
+    """An image: bare base64, with the type shown by its first bytes."""
     inline = split_data_url(data)
     if inline is not None:
         payload = inline[1]

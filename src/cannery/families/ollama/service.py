@@ -1,4 +1,4 @@
-"""What Ollama's server does around bodies: lists of models, what each is able to do, token counts, streams of lines."""
+"""Values for what Ollama's server does around bodies: model lists, capabilities, token counts, streams of lines."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from cannery.wire.service import Headers, Models, Replies, Service, Streams, Tok
 
 RULES = Rules(cache_marks=0, knows_developer=False, takes_reasoning_text=True)
 _MODIFIED = "2026-01-01T00:00:00Z"
-# A request that asks nothing is shorter.
+# A request without a question is shorter.
 _SHORT = 2000
-# The fields of a request that ask something.
+# The request fields that hold a question.
 _ASKING = ("messages", "prompt", "images", "suffix")
-# What every model is said to be able to do: programs do not send what is not in this list.
+# The capabilities reported for every model: clients do not use a capability that is not listed.
 _CAPABILITIES = ("completion", "tools", "vision", "thinking")
 
 
@@ -38,14 +38,14 @@ def _describe_model(name: str, owner: str) -> dict[str, Any]:
         "model": name,
         "modified_at": _MODIFIED,
         "size": 0,
-        # Programs take models with the same digest for one.
+        # Clients treat models with the same digest as one.
         "digest": digests.sha256(name.encode()).hexdigest(),
         "details": details,
     }
 
 
 def _show_model(name: str, owner: str) -> dict[str, Any]:
-    """What ``/api/show`` tells of a model."""
+    """The reply of ``/api/show`` for a model."""
     details = _describe_model(name, owner)["details"]
     return {
         "modelfile": f"FROM {name}\n",
@@ -63,7 +63,7 @@ def _list_models(models: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _idle(shape: Shape) -> Callable[[bytes], dict[str, Any] | None]:
-    """How a request is answered that only loads a model, or unloads it."""
+    """The reply to a request that only loads or unloads a model."""
 
     def answer(body: bytes) -> dict[str, Any] | None:
         if len(body) > _SHORT:

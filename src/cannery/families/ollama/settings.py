@@ -1,6 +1,6 @@
-"""Everything in an Ollama request that is not a message, both ways.
+"""Everything in an Ollama request except its messages, both ways.
 
-What several providers have as settings stands in ``options``. A request that does not say whether it streams does.
+Settings that several providers have are in ``options``. A request streams by default.
 """
 
 from __future__ import annotations
@@ -36,26 +36,26 @@ from cannery.wire.settings import (
     Writing,
 )
 
-# The fields of an answer that are in the model, and how long the server worked, which no other tells.
+# The response fields that the model holds, and the durations, which no other dialect has.
 MODELLED_ANSWER = frozenset(
     {
         *("model", "created_at", "done", "done_reason", "prompt_eval_count", "eval_count"),
         *("total_duration", "load_duration", "prompt_eval_duration", "eval_duration"),
     }
 )
-# Settings that say nothing where they have these values.
+# Settings that mean nothing with these values.
 DEFAULTS: Mapping[str, tuple[Any, ...]] = {
-    # No limit: until the model ends, and until its context is full.
+    # No limit: until the model stops, and until its context is full.
     "options.num_predict": (-1, -2),
     "keep_alive": ("5m",),
     "logprobs": (False,),
     "truncate": (True,),
     "shift": (True,),
 }
-# What both APIs take and no other: of the options any, since they are the model's.
+# Settings that only these two APIs accept: any of the options, since they are the model's.
 _SHARED = frozenset({"keep_alive", "logprobs", "top_logprobs", "truncate", "shift", "options"})
 _SIBLINGS = ("ollama_chat", "ollama_generate")
-# The efforts that models with levels take (ollama 0.6.3).
+# The efforts that models with levels accept (ollama 0.6.3).
 _EFFORTS = ("low", "medium", "high")
 
 
@@ -121,7 +121,7 @@ _ROWS = (
         Form(read=_read_thinking, write=_write_thinking),
         also=("switch", "effort"),
     ),
-    # Every answer counts its tokens.
+    # Every response reports usage.
     Setting("include_usage", "", UNSAID),
     Setting("stream", "stream", FLAG),
 )
@@ -130,7 +130,7 @@ _ROWS = (
 def ollama_table(
     dialect: str, write_choice: Callable[[Any, Writing], None], **more: Any
 ) -> SettingTable:
-    """The table of one of the two dialects; neither has a field for the choice of tools."""
+    """The table of one of the two dialects; neither has a field for the tool choice."""
     choice = Setting("tool_choice", "", Form(write=write_choice))
     return SettingTable(
         dialect, (*_ROWS, choice), {"finish": "done_reason"}, assumed={"stream": True}, **more
@@ -138,7 +138,7 @@ def ollama_table(
 
 
 def shared_settings(request: Request, left: Left) -> TakenOver:
-    """What one of the two takes over from the fields that the reader of the other left."""
+    """The settings that one of the two takes from the other's residue."""
     if request.residue is None or request.residue.dialect not in _SIBLINGS:
         return NOTHING_TAKEN
     fields = {path.removeprefix("."): held for path, held in left}
@@ -147,10 +147,10 @@ def shared_settings(request: Request, left: Left) -> TakenOver:
 
 
 def write_settings(table: SettingTable, request: Request, report: Report) -> Object:
-    """Every field of the body but the messages, in the usual form."""
+    """Every body field except the messages, in the usual form."""
     body = table.write(request, report)
     put_shared(report.taken, body)
-    # One that says nothing would stream.
+    # A request without the field would stream.
     body["stream"] = request.stream is True
     if request.source == table.dialect and request.stream is absent:
         del body["stream"]

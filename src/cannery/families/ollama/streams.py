@@ -1,7 +1,7 @@
-"""Ollama streams, one JSON object a line, and its errors.
+"""Ollama streams, one JSON object per line, and Ollama's errors.
 
-Each line has a fragment of the message, the last one is ``done`` and counts tokens. A line does not tell which text its
-words go on with, so texts come one after the other; calls come whole.
+Each line has a fragment of the message; the last one is ``done`` and reports usage. A line does not say which text it
+continues, so texts come one after the other; calls come whole.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _MESSAGE = frozenset({"role", "content", "response", "thinking", "images", "tool
 
 
 class OllamaStreamReader(EventReader[OpenPart]):
-    """Takes the bytes of a stream and gives events."""
+    """Consumes the bytes of a stream and gives events."""
 
     framing = NDJSON
     part = OpenPart
@@ -57,7 +57,7 @@ class OllamaStreamReader(EventReader[OpenPart]):
         self._shape = shape
         self._stem = ""
         self._calls = 0
-        # The last value of every field around the answer, and of the message.
+        # The last value of every field around the response, and of the message.
         self._around: Object = {}
         self._message: Object = {}
 
@@ -78,7 +78,7 @@ class OllamaStreamReader(EventReader[OpenPart]):
             self._finish()
 
     def start(self, kind: str, value: Object) -> None:  # noqa: ARG002 - lines have no kinds
-        """Take what the first line says of the answer."""
+        """Read the response facts in the first line."""
         when, model = value.get("created_at"), value.get("model")
         self._stem = call_stem(when)
         self._model = model if type(model) is str else None
@@ -139,7 +139,7 @@ class OllamaStreamReader(EventReader[OpenPart]):
 
 
 class OllamaStreamWriter(EventWriter[WrittenPart]):
-    """Takes events and gives lines."""
+    """Consumes events and gives lines."""
 
     part = WrittenPart
 
@@ -149,7 +149,7 @@ class OllamaStreamWriter(EventWriter[WrittenPart]):
         self._shape = shape
 
     def lane(self, start: PartStart) -> str:
-        """Texts and calls wait for their own kind."""
+        """The lane of a part: texts and calls wait for their own kind."""
         return "calls" if start.kind == "invocation" else "said"
 
     def _line(self, message: Object, **fields: Any) -> bytes:
@@ -161,12 +161,12 @@ class OllamaStreamWriter(EventWriter[WrittenPart]):
         return {**head, **said, "done": False, **fields}
 
     def open(self, part: WrittenPart) -> bytes:
-        """Say what comes whole."""
+        """Write a part that arrives at once."""
         words = words_of(part.start.content)
         return b"" if words is None else self._line({"content": words})
 
     def more(self, part: WrittenPart, event: Delta) -> bytes:
-        """More of a text; a call is written when it is whole."""
+        """Write more of a text; a call is written when it is whole."""
         if event.channel == "arguments":
             part.words.append(event.text)
             return b""
@@ -177,7 +177,7 @@ class OllamaStreamWriter(EventWriter[WrittenPart]):
         return self._line({"content": event.text})
 
     def end(self, part: WrittenPart, event: PartEnd) -> bytes:  # noqa: ARG002 - it says nothing more
-        """Write a call; only an answer that has a message tells of calls, and one of the same dialect."""
+        """Write a call, if the response has a message or comes from the same dialect."""
         start = part.start
         if part.kind != "invocation" or not (self._shape.message or self._is_same):
             return b""
@@ -187,18 +187,18 @@ class OllamaStreamWriter(EventWriter[WrittenPart]):
         return self._line({"tool_calls": [call]})
 
     def finish(self, event: Finish) -> bytes:
-        """The last line."""
+        """Write the last line."""
         counts = {} if self._usage is None else COUNTS.write(self._usage.usage)
         body = self._body({}, done=True, done_reason=FINISHES.word(event.reason), **counts)
         return NDJSON.write("", recall(body, self._own(event).envelope))
 
     def fail(self, event: Failure, own: Object | None) -> bytes:
-        """End the answer with an error."""
+        """End the response with an error."""
         return NDJSON.write("", own or {"error": event.message})
 
 
 def read_error(status: int, body: bytes) -> WireError:
-    """The error that a body tells of, whatever it is."""
+    """The error in a body, whatever its form."""
     try:
         value = read_value("ollama", body)
     except DialectError:

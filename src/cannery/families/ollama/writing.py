@@ -1,6 +1,7 @@
-"""Writing Ollama's messages: each turn is one flat message with one text, images beside it, and calls.
+"""Writes Ollama's messages: each turn is one flat message with one text, images beside it, and calls.
 
-What has no field of its own is said in the text where it can be (documents, refusals, failed results), and reported.
+Content without a field of its own is written into the text if possible (documents, refusals, failed results), and
+reported.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ class OllamaWriter(CallWriter):
         return written
 
     def _user_side(self, turn: list[Piece], written: list[Object]) -> None:
-        """Results are messages of their own; what the user said between them is one."""
+        """Write results as messages of their own, and the user content between them as one."""
         spoken: list[Piece] = []
         for piece in turn:
             if type(piece.canister) is ResultCanisterClass:
@@ -118,12 +119,12 @@ class OllamaWriter(CallWriter):
         return self._message(role, texts, images, turn)
 
     def _omitted(self, turn: list[Piece]) -> list[str]:
-        """A text in the place of a turn of which nothing could be said, where a server is asked."""
+        """The placeholder for a turn whose content was lost; only requests have one."""
         text = "" if self.is_same or self.for_answer else omission(turn)
         return [text] if text else []
 
     def _message(self, role: str, texts: list[str], images: list[Any], turn: list[Piece]) -> Object:
-        """A message, whose texts are one."""
+        """A message, whose texts are joined to one."""
         head = own_residue(turn[0].canister, self.dialect)
         form = None if head is None else head.form
         text = "\n\n".join(texts) if role == "system" else joined(texts)
@@ -140,7 +141,7 @@ class OllamaWriter(CallWriter):
         return recall(message, patch)  # type: ignore[no-any-return]
 
     def _piece(self, piece: Piece) -> _Said:
-        """What one piece says and shows."""
+        """The text and images of one piece."""
         canister: Any = piece.canister
         residue = canister.residue
         if residue is not None and residue.dialect != self.dialect:
@@ -197,7 +198,7 @@ class OllamaWriter(CallWriter):
         if self.is_same and not isinstance(payload, Location):
             return [base64_text(payload)]
         if self.for_answer:
-            # The official client refuses an image in an answer (ollama 0.6.3).
+            # The official client refuses an image in a response (ollama 0.6.3).
             self.report.lose("MEDIA_DROPPED", place, "an answer shows no images")
         elif isinstance(payload, Location):
             code = "REFERENCE_UNRESOLVABLE" if payload.kind == "file" else "MEDIA_DROPPED"
@@ -318,7 +319,7 @@ class OllamaWriter(CallWriter):
 
 
 def joined(texts: list[str]) -> str:
-    """Texts as one: nothing stands between them but the blank line around a document."""
+    """Joined texts: nothing between them except the blank line around a document."""
     whole = ""
     is_apart = False
     for text in texts:

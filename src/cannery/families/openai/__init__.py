@@ -1,1 +1,1 @@
-"""What the two dialects of OpenAI share: settings, errors, the detail of images."""
+"""Shared by OpenAI's two dialects: settings, errors, image detail."""

@@ -19,7 +19,7 @@ _KINDS = {
     422: "invalid_request_error",
     429: "rate_limit_error",
 }
-# What only a stream has to be told by: a body comes with its status.
+# Only a stream needs these: a body comes with its HTTP status.
 _STREAMED_KINDS = {
     **_KINDS,
     402: "billing_error",
@@ -29,8 +29,8 @@ _STREAMED_KINDS = {
     504: "timeout_error",
     529: "overloaded_error",
 }
-# The words for codes and types, with the status that goes with them: those of ``ResponseError`` in openai 3.49.0, those
-# that bodies of errors have, and those of servers that resemble OpenAI's.
+# The words for codes and types, with their status: those of ``ResponseError`` in openai 3.49.0, those in error bodies,
+# and those of servers that imitate OpenAI's.
 _STATUSES = {
     **{kind: status for status, kind in reversed(_STREAMED_KINDS.items())},
     "api_error": 500,
@@ -64,7 +64,7 @@ _CLIENT_ERRORS = ("image_", "invalid_", "empty_image")
 
 
 def read_openai_error(dialect: str, status: int, body: bytes) -> WireError:
-    """The error that a body tells of, whatever it is."""
+    """The error in a body, whatever its form."""
     return read_nested_error(dialect, status, body, _read)
 
 
@@ -76,7 +76,7 @@ def _read(status: int, error: Object, _: Object) -> WireError:
 
 
 def read_openai_failure(dialect: str, error: dict[str, Any] | str, raw: str) -> Failure:
-    """The failure that an error in mid-stream is, in words and with a status that every dialect knows."""
+    """The failure for an error in mid-stream, with the words and status that every dialect knows."""
     if isinstance(error, str):
         error = {"message": error}
     words = [str(error[key]) for key in ("code", "type") if error.get(key) not in (None, "")]

@@ -1,4 +1,4 @@
-"""What both dialects of OpenAI's service have: its headers, its variant, and the endpoints that are no conversation."""
+"""Shared by OpenAI's two dialects: headers, the variant, and endpoints that are not conversations."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Settings that OpenAI's two dialects spell alike: the output format, the effort, metadata, custom formats.
+"""Settings with the same spelling in OpenAI's two dialects: output format, effort, metadata, custom formats.
 
-Chat Completions nests what Responses keep flat; what is inside is the same.
+Chat Completions nests fields that Responses keeps flat; the inner objects are the same.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from cannery.wire.settings import Writing
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
 _SYNTAXES = ("lark", "regex")
-# The dialects whose servers hold a model to the same schemas.
+# The dialects whose servers enforce the same schemas.
 SIBLINGS = ("openai_chat", "openai_responses")
-# The words for thoughts that are not shown, which is what OpenAI's dialects do anyway.
+# The words for hidden thoughts, which are the default of OpenAI's dialects.
 UNSHOWN = frozenset({"omitted", "none"})
 
 
 def take_output(value: Any, field: str | None = None) -> tuple[Any, Object | None]:
-    """The output format, taken out of its object, and the patch of what is left; absent for what is none."""
+    """The output format, taken out of its object, and the patch of the rest; absent if it is not a format."""
     if type(value) is not dict:
         return absent, None
     kind = value.get("type")
@@ -68,13 +68,13 @@ def _take_schema(schema: Object, *, is_flat: bool) -> tuple[OutputFormat, Object
 
 
 def _legal_name(name: Any) -> str:
-    """The name of a format with the characters that the server takes only."""
+    """The name of a format with only the characters that the server accepts."""
     legal = "" if name is absent else _NOT_IN_NAMES.sub("_", name)[:64]
     return legal or FORMAT_NAME
 
 
 def write_output(output: OutputFormat, field: str | None = None) -> Object:
-    """The output format in the usual form; a name has only characters that the server takes."""
+    """The output format in the usual form; a name has only characters that the server accepts."""
     if output.kind != "schema":
         return {"type": "text" if output.kind == "text" else "json_object"}
     schema: Object = {"name": _legal_name(output.name)}
@@ -86,7 +86,7 @@ def write_output(output: OutputFormat, field: str | None = None) -> Object:
 
 
 def write_effort(thinking: Thinking, to: Writing) -> Any:
-    """The effort word, or absent and a loss where thinking was only switched on."""
+    """The effort word, or absent and a loss if thinking was only switched on."""
     if thinking.enabled is False or thinking.budget == 0:
         if thinking.effort not in (absent, "none"):
             to.drop("thinking that is off takes no effort", "effort")
@@ -118,7 +118,7 @@ def texts_only(value: str, to: Writing) -> str:
 
 
 def legal_format(tool: Tool, report: Report, place: str) -> Any:
-    """The format of a custom tool that came from elsewhere as a server takes it, flat; absent where it has none."""
+    """The format of a foreign custom tool in the form a server accepts, flat; absent if it has none."""
     if not isinstance(tool.grammar, str):
         return absent
     given: Object = decode_json(tool.grammar)

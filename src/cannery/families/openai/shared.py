@@ -1,7 +1,7 @@
-"""What OpenAI's two dialects have in common beyond the model: each takes it from the other's residue.
+"""Settings that OpenAI's two dialects share beyond the model: each takes them from the other's residue.
 
-A setting that both know under one meaning is no loss between them. Each row says where it stands in Chat Completions,
-where in Responses, and what values both take (openai 3.49.0, 2026-11-15); what has another type stays a loss.
+A setting with one meaning in both is no loss between them. Each row gives its path in Chat Completions, its path in
+Responses, and the values that both accept (openai 3.49.0, 2026-11-15); a value of another type stays a loss.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from cannery.wire.residues import Left, dropped_keys
 _CHAT, _RESPONSES = "openai_chat", "openai_responses"
 _LOGPROBS = "message.output_text.logprobs"
 _DETAILS = frozenset({"auto", "low", "high", "original"})
-# Where the detail of an image stands in its part, in Chat's relatives and in Responses.
+# The path of an image's detail in its part, in Chat's relatives and in Responses.
 _DETAIL_PLACES = (".image_url.detail", ".detail")
-# How long both dialects keep what a mark asks for.
+# The lifetime of a cache mark in both dialects.
 _CACHE = {"30m": "short", "12h": "long"}
 
 
 def _among(*words: str) -> Callable[[Any], Any]:
-    """One of the words that both know."""
+    """One of the words that both accept."""
     return lambda value: value if type(value) is str and value in words else absent
 
 
@@ -56,14 +56,14 @@ _PLACES: dict[tuple[str, str], _Places] = {
     (_CHAT, _RESPONSES): {chat: (responses, read) for chat, responses, read in _ROWS},
     (_RESPONSES, _CHAT): {responses: (chat, read) for chat, responses, read in _ROWS},
 }
-# The objects in which some of them stand.
+# The objects that hold some of them.
 _HOLDERS = holders(frozenset(place for row in _ROWS for place in row[:2]))
-# Where each dialect says that log probabilities are wanted.
+# The path of the log probability setting in each dialect.
 _WISHES = {_CHAT: "logprobs", _RESPONSES: "include"}
 
 
 def shared_settings(dialect: str, request: Request, left: Left) -> TakenOver:
-    """What a dialect takes over from the fields that the reader of its sibling left."""
+    """The settings that a dialect takes from its sibling's residue."""
     source = request.residue.dialect if request.residue is not None else ""
     places = _PLACES.get((source, dialect))
     if places is None:
@@ -76,7 +76,7 @@ def shared_settings(dialect: str, request: Request, left: Left) -> TakenOver:
     said = set()
     for place, held in given.items():
         if place == wish or (request.stream is not True and place.startswith("stream_options.")):
-            # Chat refuses options of a stream without one.
+            # Chat refuses stream options without a stream.
             continue
         here, read = places[place]
         value = read(held)
@@ -90,13 +90,13 @@ def shared_settings(dialect: str, request: Request, left: Left) -> TakenOver:
         said.update(() if type(wanted) is list else (wish,))
         fields[_WISHES[dialect]] = [_LOGPROBS] if dialect == _RESPONSES else True
     elif fields.pop("top_logprobs", None) is not None:
-        # How many are wanted says nothing where none are.
+        # The number of log probabilities means nothing if none are requested.
         said.discard("top_logprobs")
     return TakenOver(fields, frozenset(said))
 
 
 def _leaves(left: Left, places: _Places, wish: str) -> Iterator[tuple[str, Any]]:
-    """The fields that stand at places which are shared, or where log probabilities are wished for."""
+    """The fields at shared paths, or at the path of the log probability setting."""
     waiting = [(path.removeprefix("."), held) for path, held in left]
     for place, held in waiting:
         if place in places or place == wish:
@@ -106,7 +106,7 @@ def _leaves(left: Left, places: _Places, wish: str) -> Iterator[tuple[str, Any]]
 
 
 def put_shared(taken: TakenOver, body: Object) -> None:
-    """Put the settings of a sibling into a body."""
+    """Write the settings of a sibling into a body."""
     for path, value in taken.fields.items():
         *fields, key = path.split(".")
         place = body
@@ -116,7 +116,7 @@ def put_shared(taken: TakenOver, body: Object) -> None:
 
 
 def image_detail(residue: Residue | None) -> str | None:
-    """How closely an image is to be looked at, where its residue says it."""
+    """The detail of an image, if its residue has it."""
     if residue is None or residue.part is None or '"detail"' not in residue.part:
         return None
     for path, held in dropped_keys(residue.part):
@@ -126,11 +126,11 @@ def image_detail(residue: Residue | None) -> str | None:
 
 
 def detail_place(residue: Residue) -> str:
-    """Where the residue of an image says it."""
+    """The path of the detail in the residue of an image."""
     return next(path for path, _ in dropped_keys(residue.part) if path in _DETAIL_PLACES)
 
 
 def cache_mark(part: Any) -> str | None:
-    """The cache mark of a part in words that every dialect understands."""
+    """The cache mark of a part in terms that every dialect understands."""
     mark = part.get("prompt_cache_breakpoint") if type(part) is dict else None
     return _CACHE.get(str(mark.get("ttl")), "short") if type(mark) is dict else None
