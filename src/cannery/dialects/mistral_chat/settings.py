@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from cannery.families.chat.settings import OUTPUT, STOP, choice_form, effort_form, tool_names
+from cannery.families.chat.settings import STOP, choice_form, effort_form, output_form, tool_names
 from cannery.families.chat.tools import write_tools
 from cannery.messages.requests import OutputFormat, ToolChoice
 from cannery.wire.bodies import Object
@@ -28,6 +28,7 @@ NAME = "mistral_chat"
 _CHOICES = {"auto": "auto", "none": "none", "any": "required", "required": "required"}
 _WORDS = {mode: word for word, mode in reversed(_CHOICES.items())}
 _HOTTEST = 1.5
+_OUTPUT = output_form(NAME)
 
 
 def _write_choice(choice: ToolChoice, to: Writing) -> Any:
@@ -40,7 +41,7 @@ def _write_choice(choice: ToolChoice, to: Writing) -> Any:
 
 
 def _write_output(output: OutputFormat, to: Writing) -> Object:
-    written: Object = OUTPUT.write(output, to)  # type: ignore[misc]
+    written: Object = _OUTPUT.write(output, to)  # type: ignore[misc]
     if not to.is_same and output.kind == "schema":
         written["json_schema"].setdefault("schema", {})
     return written
@@ -68,7 +69,7 @@ TABLE = SettingTable(
         Setting("frequency_penalty", "frequency_penalty", NUMBER),
         Setting("candidates", "n", WHOLE),
         Setting("parallel_calls", "parallel_tool_calls", FLAG),
-        Setting("output", "response_format", Form(OUTPUT.types, OUTPUT.read, _write_output)),
+        Setting("output", "response_format", Form((), _OUTPUT.read, _write_output)),
         Setting(
             "thinking",
             "reasoning_effort",

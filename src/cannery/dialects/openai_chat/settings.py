@@ -6,12 +6,12 @@ from functools import partial
 from typing import Any
 
 from cannery.families.chat.settings import (
-    OUTPUT,
     STOP,
     choice_form,
     effort_form,
     is_spelled,
     named_tools,
+    output_form,
     take_choice,
     tool_names,
 )
@@ -60,7 +60,7 @@ def _read_both_limits(value: Any, reading: Reading) -> Said:
 
 
 def _write_limit(value: int, to: Writing) -> Any:
-    if not (to.is_same and is_spelled(to.request, _LIMIT)):
+    if not is_spelled(to.request, NAME, _LIMIT):
         return value
     to.body[_LIMIT] = value
     return absent
@@ -77,7 +77,7 @@ def _read_older_choice(choice: Any, reading: Reading) -> Said:
 
 
 def _write_choice(choice: ToolChoice, to: Writing) -> Any:
-    if to.is_same and is_spelled(to.request, _CALL):
+    if is_spelled(to.request, NAME, _CALL):
         to.body[_CALL] = {"name": choice.names[0]} if choice.names else choice.mode
         return absent
     if choice.mode == "named":
@@ -116,7 +116,7 @@ TABLE = SettingTable(
         Setting("frequency_penalty", "frequency_penalty", NUMBER),
         Setting("candidates", "n", WHOLE),
         Setting("parallel_calls", "parallel_tool_calls", FLAG, _need_tools),
-        Setting("output", "response_format", OUTPUT),
+        Setting("output", "response_format", output_form(NAME)),
         Setting("thinking", "reasoning_effort", _EFFORT, also=("effort",)),
         Setting("metadata", "metadata", OBJECT, texts_only),
         Setting("user", "user", TEXT),

@@ -45,20 +45,21 @@ def _read_output(value: Any, reading: Reading) -> Said:
     return new_output_format("schema", write_json(value.pop("schema"))), set_again(value)
 
 
-def _write_output(output: OutputFormat, to: Writing) -> Object:
-    if to.is_same and type(output.schema) is str and is_spelled(to.request, _BESIDE):
-        return {"type": "json_object", "schema": decode_json(output.schema)}
-    return write_output(output, "json_schema")
+def output_form(dialect: str) -> Form:
+    """The format of the output, as JSON with a schema beside it or with a schema that has a name."""
+
+    def write(output: OutputFormat, to: Writing) -> Object:
+        if type(output.schema) is str and is_spelled(to.request, dialect, _BESIDE):
+            return {"type": "json_object", "schema": decode_json(output.schema)}
+        return write_output(output, "json_schema")
+
+    return Form(read=_read_output, write=write)
 
 
-def is_spelled(request: Request, word: str) -> bool:
-    """Whether a word in the form of a request records how its own dialect spelled something."""
-    residue = own_residue(request, str(request.source))
+def is_spelled(request: Request, dialect: str, word: str) -> bool:
+    """Whether a word in the form of a request records how a dialect spelled something."""
+    residue = own_residue(request, dialect)
     return residue is not None and word in (residue.form or "").split()
-
-
-# The output format: JSON with a schema beside it, or a named schema.
-OUTPUT = Form(read=_read_output, write=_write_output)
 
 
 def effort_form(shown: Iterable[Any], detail: str) -> Form:
