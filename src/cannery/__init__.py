@@ -1,9 +1,9 @@
 """Cannery, the conversation layer for LLM applications.
 
-It takes messages from any client, keeps them as one immutable, typed model, stores each piece of content once, says
-them to any provider, and tells exactly what could not be said.
+It accepts messages from any client, keeps them as one immutable, typed model, stores each piece of content once, writes
+them for any provider, and reports exactly what the provider's format cannot express.
 
-A public name is imported from its part when it is first used, so that ``import cannery`` costs next to nothing.
+A public name is imported from its module on first use, so that ``import cannery`` costs next to nothing.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ if typing.TYPE_CHECKING:
         Repair,
     )
 
-# Where public names live, lightest first: a name is looked for in this order.
+# The modules with public names, lightest first: a name is looked up in this order.
 _PARTS = (
     "cannery.errors",
     "cannery.messages",
@@ -310,7 +310,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> typing.Any:
-    """A public name, imported when it is first asked for."""
+    """A public name, imported on first use."""
     if name in __all__:
         for part in _PARTS:
             found = getattr(importlib.import_module(part), name, None)

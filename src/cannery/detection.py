@@ -1,7 +1,7 @@
-"""Which dialect a body speaks, told from its shape.
+"""Detects the dialect of a body from its shape.
 
-Each dialect lists the signs of its bodies (``cannery.wire.signs``). They are looked at in order, the surest first; each
-says what it is a sign of, and the reason that a person is told.
+Each dialect lists the signs of its bodies (``cannery.wire.signs``). They are tested in order of evidence, strongest
+first; each has a reason that is shown to people.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LINE = 1 << 20
 
 
 class Detection(NamedTuple):
-    """What a body is: its dialect, whether it is a request, response or stream, and how that was told."""
+    """The dialect of a body, whether it is a request, response or stream, and the reason."""
 
     dialect: str
     kind: str
@@ -31,13 +31,13 @@ class Detection(NamedTuple):
 
 
 def detect_dialect(body: object) -> tuple[str, str]:
-    """The dialect of a body, and the reason; InputError if it is none that is known."""
+    """The dialect of a body, and the reason; InputError if it is unknown."""
     found = detect(body)
     return found.dialect, found.reason
 
 
 def detect(body: object) -> Detection:
-    """The dialect and the kind of a body, and the reason; InputError if it is none that is known."""
+    """The dialect and the kind of a body, and the reason; InputError if it is unknown."""
     if isinstance(body, (bytes, bytearray, memoryview)):
         body = bytes(body)
         return _detect_stream(body) or _detect_value(_decode(body))
@@ -69,7 +69,7 @@ def _detect_value(value: Any) -> Detection:
 
 @lru_cache(maxsize=1)
 def _all_signs() -> tuple[tuple[Dialect, Sign], ...]:
-    """The signs of all dialects, the surest first; equally sure ones by the names of their dialects."""
+    """The signs of all dialects, strongest first; equally strong ones by dialect name."""
     found = [(dialect, sign) for dialect in all_dialects() for sign in dialect.signs]
     return tuple(sorted(found, key=lambda pair: pair[1].evidence))
 
@@ -86,7 +86,7 @@ def _first(
 
 
 def _detect_stream(body: bytes) -> Detection | None:
-    """The dialect of server-sent events, or of one JSON object a line."""
+    """The dialect of server-sent events, or of one JSON object per line."""
     start = body[:_LINE].lstrip(b"\xef\xbb\xbf \r\n\t")
     if start.startswith((b"data:", b"event:", b"id:", b"retry:", b":")):
         lines = (line[5:] for line in start.splitlines() if line.startswith(b"data:"))

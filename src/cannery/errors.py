@@ -1,27 +1,27 @@
 """Every exception that Cannery raises, divided by whose fault it is.
 
     CanneryError
-    ├── InputError (ValueError)            what the caller handed over is refused
-    │   ├── MessageError                   a value of the model cannot be made from it
+    ├── InputError (ValueError)            the caller's input is refused
+    │   ├── MessageError                   a value of the model cannot be built from it
     │   ├── RoleError                      a role string is not accepted
     │   ├── DialectError                   a wire body breaks its dialect
     │   │   └── WireRoleError (RoleError)  a message in it has a role that is not accepted
-    │   ├── EmptyConversationError         nothing in a conversation could be sent
+    │   ├── EmptyConversationError         a conversation has no message that can be sent
     │   ├── LossError                      the policy forbids a lossy translation
     │   ├── ProfileError                   a conversation's profile refuses the message
     │   └── ConfigurationError             a setting is missing or wrong
-    ├── NotFoundError (LookupError)        a name leads nowhere
+    ├── NotFoundError (LookupError)        no object has the given name
     │   ├── UnknownDialectError (ValueError)
     │   ├── ConversationNotFoundError
     │   └── ContentNotFoundError
-    ├── StorageError                       the store cannot do what was asked
-    │   ├── ConflictError                  something was added since the caller looked
+    ├── StorageError                       the store cannot perform the operation
+    │   ├── ConflictError                  something was added since the caller last read
     │   ├── DamageError                    stored bytes are not what was written
     │   ├── KeyUnavailableError            the key of an encrypted scope is missing, wrong or destroyed
     │   └── StoreUnavailableError          the medium refuses (full, read-only, gone)
-    └── UpstreamError                      a provider failed or answered nonsense
+    └── UpstreamError                      a provider failed or sent an invalid answer
 
-Each carries its facts as fields and a ``status_hint`` that an HTTP server may answer with.
+Each has its facts as fields and a ``status_hint`` that an HTTP server may answer with.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 
 
 class CanneryError(Exception):
-    """Anything that Cannery raises on purpose."""
+    """The base of all exceptions that Cannery raises."""
 
     status_hint = 500
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copied and pickled with its facts, whatever it was made from: worker processes hand errors on that way."""
+        """Copy and pickle with all facts: worker processes pass errors on this way."""
         return _restored, (type(self), self.args, self.__dict__)
 
 
@@ -51,13 +51,13 @@ def _restored(
 
 
 class InputError(CanneryError, ValueError):
-    """What the caller handed over is refused."""
+    """The caller's input is refused."""
 
     status_hint = 400
 
 
 class MessageError(InputError):
-    """A value of the model cannot be made from what was given."""
+    """A value of the model cannot be built from the given input."""
 
     def __init__(self, where: str, problem: str) -> None:
         super().__init__(f"{where}: {problem}")
@@ -66,7 +66,7 @@ class MessageError(InputError):
 
 
 class RoleError(InputError):
-    """A role string is not accepted; the text names the roles that are."""
+    """A role string is not accepted; the text names the accepted roles."""
 
     def __init__(
         self,
@@ -105,11 +105,11 @@ class WireRoleError(DialectError, RoleError):  # type: ignore[misc]  # a path is
 
 
 class EmptyConversationError(InputError):
-    """No message of a conversation says anything that could be sent."""
+    """A conversation has no message that can be sent."""
 
     def __init__(self, target: str) -> None:
         super().__init__(
-            f"{target}: the conversation is empty: no message says anything that could be sent; "
+            f"{target}: the conversation is empty: no message has content that can be sent; "
             "give it at least one message with text"
         )
         self.target = target
@@ -139,7 +139,7 @@ class ProfileError(InputError):
 
 
 class ConfigurationError(InputError):
-    """A setting is missing or wrong; the text says where and what to do."""
+    """A setting is missing or wrong; the text names it and the remedy."""
 
     def __init__(self, where: str, problem: str) -> None:
         super().__init__(f"{where}: {problem}")
@@ -148,7 +148,7 @@ class ConfigurationError(InputError):
 
 
 class NotFoundError(CanneryError, LookupError):
-    """A name leads nowhere."""
+    """No object has the given name."""
 
     status_hint = 404
 
@@ -186,11 +186,11 @@ class ContentNotFoundError(NotFoundError):
 
 
 class StorageError(CanneryError):
-    """The store cannot do what was asked."""
+    """The store cannot perform the operation."""
 
 
 class ConflictError(StorageError):
-    """Something was added to the conversation since the caller looked; ``position``: where it ends, if that is why."""
+    """Something was added to the conversation since the caller last read it; ``position`` is its end, if known."""
 
     status_hint = 409
 
@@ -200,7 +200,7 @@ class ConflictError(StorageError):
 
 
 class DamageError(StorageError):
-    """Stored bytes are not what was written; says where."""
+    """Stored bytes are not what was written; the text names the place."""
 
     def __init__(self, where: str, problem: str) -> None:
         super().__init__(f"{where}: {problem}")
@@ -209,7 +209,7 @@ class DamageError(StorageError):
 
 
 class KeyUnavailableError(StorageError):
-    """What is asked for is encrypted, and the key of its scope is missing, wrong or destroyed."""
+    """The requested data is encrypted, and the key of its scope is missing, wrong or destroyed."""
 
     status_hint = 503
 
@@ -228,6 +228,6 @@ class StoreUnavailableError(StorageError):
 
 
 class UpstreamError(CanneryError):
-    """A provider failed or answered nonsense."""
+    """A provider failed or sent an invalid answer."""
 
     status_hint = 502

@@ -1,4 +1,4 @@
-"""Values of the model rendered as wire bodies, with what that took."""
+"""Renders values of the model as wire bodies, with the losses and repairs."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ def write_request(
     places: Places | None,
     hosted: str = "native",
 ) -> Rendered:
-    """A request as a body of the target, with the repairs and losses that it took.
+    """A request as a body of the target, with its repairs and losses.
 
-    ``places`` are those that a reader noted. A request that was not read just now may be written again with more, so
-    its canisters remember what was written for them (``write_cache``).
+    ``places`` are those that a reader recorded. A request that was not read just now may be written again with more
+    messages, so its canisters cache their written form (``write_cache``).
     """
-    # A record of a data set is written once.
+    # A data set record is written once.
     is_new = places is not None or rules is not None or not target.routes
     if rules is None:
         model = request.model
@@ -66,7 +66,7 @@ def write_request(
     writing = Writing(request, target, rules, without, is_same, Report(without), hosted)
     written = writing.body(pieces_of(request.conversation)) if is_new else writing.grown()
     if not is_same and not (writing.facts & SAID and written.get(target.messages, True)):
-        # A reference that is missing is why nothing is said, so it is told first.
+        # A missing reference explains why nothing is left, so it is reported first.
         losses = writing.report.losses(locate_in(source, places))
         enforce("warn" if policy == "strict" else policy, source, name, losses)
         raise EmptyConversationError(name)
@@ -92,7 +92,7 @@ class Writing(Struct):
     kept: tuple[bytes, ...] = ()
 
     def body(self, pieces: list[Piece]) -> Any:
-        """The body of all pieces, arranged as the target takes them."""
+        """The body of all pieces, arranged for the target."""
         if not self.is_same:
             pieces = self._arranged(pieces)
         elif self.target.is_archive:
@@ -100,11 +100,11 @@ class Writing(Struct):
         return self._write(pieces, self.report)
 
     def _arranged(self, pieces: list[Piece]) -> list[Piece]:
-        """The pieces as another dialect takes them."""
+        """The pieces as another dialect receives them."""
         report, rules = self.report, self.rules
         report.request = self.request
         facts = survey(pieces, rules)
-        # Repairs may put in sentences where nothing was said.
+        # Repairs may insert text into an empty turn.
         said = facts & SAID
         has_blocks, has_patched_calls = bool(facts & OPAQUE), bool(facts & PATCHED)
         self.offer = offer = offered(
@@ -153,9 +153,9 @@ class Writing(Struct):
         return body if self.offer is None else with_fields(body, self.offer.fields)
 
     def grown(self) -> Any:
-        """The body of the whole conversation; what is kept of an earlier writing is not written again."""
+        """The body of the whole conversation; cached messages of an earlier writing are not written again."""
         conversation = self.request.conversation
-        # The record of a data set may have images beside its messages, and has no routes.
+        # A data set record may have images beside its messages, and has no routes.
         grows = self.target.routes and self.target.takes_turns
         end = write_cache.boundary(conversation) if grows else 0
         if end:
@@ -166,7 +166,7 @@ class Writing(Struct):
         return self.body(pieces_of(conversation))
 
     def _continued(self, conversation: Conversation, end: int) -> Any:
-        """The body with a gap for the text of the messages before ``end``; None if they depend on what comes later."""
+        """The body with a gap for the text of the messages before ``end``; None if they depend on later messages."""
         request = self.request
         key = (self.target.name, request.source, request.model, self.hosted, *sorted(self.without))
         kept = write_cache.find(conversation, key)
@@ -175,12 +175,12 @@ class Writing(Struct):
         fresh = pieces_of(conversation[start:], start)
         whole = [*lead, *fresh] if start else fresh
         arranged = whole if self.is_same else self._arranged(whole)
-        # The first piece behind what is kept: repairs may change only what follows it.
+        # The first piece after the cached messages: repairs may change only later pieces.
         first = len(whole) - len(conversation) + end
         is_settled = len(arranged) > first and all(map(is_, arranged, whole[: first + 1]))
         if not is_settled or _has_late(whole[len(lead) : first]):
             return None
-        # What was arranged begins with the same pieces.
+        # The arranged pieces begin with the same pieces.
         facts = survey(whole[:first], self.rules) if self.is_same else self.facts
         if facts & UNPAIRED:
             return None
@@ -209,13 +209,13 @@ class Writing(Struct):
     def _added(
         self, pieces: list[Piece], alone: list[Any], *, is_first: bool
     ) -> write_cache.Written | None:
-        """The messages of pieces but for the last one, which is written with them to see that it stays alone.
+        """The messages of pieces except the last one, which is written with them to check that it stays separate.
 
         ``alone`` are the messages of the leading pieces and the last one.
         """
         report = Report(self.without)
         listed = self._listed(pieces, report)
-        # Where a turn before it is left out, the last one may be joined to what stands before that.
+        # If a turn before it is left out, the last one may be joined to an earlier one.
         is_alone = bool(alone) and encode(listed[-1:]) == encode(alone[-1:])
         if not is_alone or report.repaired:
             return None
@@ -223,7 +223,7 @@ class Writing(Struct):
         return write_cache.Written(encode(listed[0 if is_first else skip : -1])[1:-1], report, skip)
 
     def joined(self, encoded: bytes) -> bytes:
-        """The text of a body with what was kept of it in its gap."""
+        """The text of a body with the cached text in its gap."""
         before, _, behind = encoded.partition(write_cache.GAP)
         return b"".join((before, *self.kept, behind))
 
@@ -233,7 +233,7 @@ class Writing(Struct):
 
 
 def with_fields(body: Any, fields: Mapping[str, Any]) -> Any:
-    """A body with more fields; of objects that both have, both stay."""
+    """A body with more fields; objects in both are merged."""
     for key, held in fields.items():
         known = body.get(key)
         body[key] = {**known, **held} if type(known) is dict and type(held) is dict else held
@@ -241,19 +241,19 @@ def with_fields(body: Any, fields: Mapping[str, Any]) -> Any:
 
 
 def pieces_of(canisters: Sequence[AnyCanister], start: int = 0) -> list[Piece]:
-    """Canisters with their places, each with its text at hand."""
+    """Canisters with their places, each with its text loaded."""
     if TextualContentClass in {*map(type, map(_held, canisters))}:
         canisters = [*map(loaded, canisters)]
     return [*map(Piece, canisters, count(start))]
 
 
 def _has_late(pieces: list[Piece]) -> bool:
-    """Whether a supervisor is among pieces that stand behind the leading ones."""
+    """Whether a supervisor stands after the leading ones."""
     return any(type(piece.canister) is SupervisorCanisterClass for piece in pieces)
 
 
 def _lowered(pieces: list[Piece], report: Report) -> list[Piece]:
-    """Pieces as a server hears them that does not tell developer from system."""
+    """Pieces for a server that does not distinguish developer from system."""
     lowered = [*pieces]
     for index, piece in enumerate(pieces):
         canister = piece.canister
@@ -271,7 +271,7 @@ def _report_references(
     target: Dialect,
     report: Report,
 ) -> None:
-    """Report blocks that refer to messages which only their provider keeps, or hold them under a seal."""
+    """Report blocks that refer to messages which only their provider keeps, or that hold them in encrypted form."""
     for piece in pieces:
         held = piece.canister.held
         if type(held) is not OpaqueContentClass or held.dialect == target.name:
@@ -283,7 +283,7 @@ def _report_references(
 
 
 def _has_answers(canisters: Sequence[AnyCanister]) -> bool:
-    """Whether the model said or called something, so that what a compaction stands for is there as well."""
+    """Whether the model wrote or called something, so that the messages a compaction replaces are present as well."""
     return any(
         SIDES[type(canister)] is MODEL and not isinstance(canister.held, OpaqueContentClass)
         for canister in canisters
@@ -291,7 +291,7 @@ def _has_answers(canisters: Sequence[AnyCanister]) -> bool:
 
 
 def _says(pieces: list[Piece], name: str) -> bool:
-    """Whether there is anything but blocks of the model that only another dialect understands."""
+    """Whether there is any content besides model blocks that only another dialect understands."""
     return any(
         piece.canister.held is not absent
         and not piece.is_synthetic
@@ -318,7 +318,7 @@ def report_lost_settings(
     target: Dialect | None = None,
     taken: frozenset[str] = frozenset(),
 ) -> None:
-    """Report what another dialect does not take of the fields around a conversation; ``taken`` are said elsewhere."""
+    """Report the fields around a conversation that another dialect does not accept; ``taken`` are carried elsewhere."""
     residue = value.residue
     if residue is None or (target is not None and residue.dialect == target.name):
         return
@@ -347,7 +347,7 @@ def render(
     report: Report,
     places: Places | None,
 ) -> Rendered:
-    """What was written, with what a report has to say; the policy may forbid it."""
+    """The written body with the contents of a report; the policy may forbid the losses."""
     if value.residue is not None and value.residue.escapes is not None:
         encoded = _spell_broken(encoded, value, name, report)
     if not (report.lost or report.repaired):
@@ -360,7 +360,7 @@ def render(
 
 
 def _spell_broken(encoded: bytes, value: Request | Response, name: str, report: Report) -> bytes:
-    """A body whose source had broken Unicode: its own dialect gets it back, others are told of the repair."""
+    """A body whose source had broken Unicode: its own dialect gets it back, for others the repair is reported."""
     escapes = str(value.residue.escapes)  # type: ignore[union-attr]
     paths = escaped_paths(escapes)
     is_same = value.source == name
@@ -371,5 +371,5 @@ def _spell_broken(encoded: bytes, value: Request | Response, name: str, report: 
 
 
 def locate_in(source: str | None, places: Places | None) -> Locate:
-    """How places become paths of a body in the dialect of its source."""
+    """The function that turns places into paths of a body in its source's dialect."""
     return Locator(places, None if source is None else find_dialect(source).control_paths)

@@ -1,8 +1,8 @@
-"""What a person typed, and the title that a conversation without one gets from it.
+"""Finds the text that a person typed, and derives the title of a conversation from it.
 
-Programs put much around that: environments, reminders, folder trees, instructions of a project, examples with the
+Clients surround that text with environments, reminders, directory trees, project instructions, and examples with the
 answers that a model should give. Blocks whose tag only a program writes are skipped, and so are messages that programs
-are known to send of their own accord. The tables below are all that is known of such messages.
+are known to send on their own. The tables below hold all known messages of this kind.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from cannery.errors import CanneryError
 from cannery.messages import AnyCanister, UserCanisterClass
 
 _LONGEST = 80
-# A longer text is not searched to its end for a title.
+# Longer texts are searched only up to here for a title.
 SEARCHED = 200_000
 _BLOCK = re.compile(r"<([A-Za-z][\w.:-]*)(?:\s[^<>]*)?>")
-# Blocks in which a program wraps what a person typed.
+# Blocks in which a client wraps the text that a person typed.
 _TYPED = frozenset(
     {
         "user_input",
@@ -36,7 +36,7 @@ _TYPED = frozenset(
         "bash-input",
     }
 )
-# Blocks that hold something else although their names are words that a person may write.
+# Blocks of other content, although a person may write their tags as words.
 _SETUP = frozenset(
     {
         "attachments",
@@ -71,7 +71,7 @@ _BEGINNINGS = (
     "your previous response was cut off",
     "[request interrupted by user",
     "showing up to ",
-    # aider: examples, and what it says about files.
+    # aider: examples, and its sentences about files.
     "change get_factorial() to use math.factorial",
     "refactor hello() into its own file.",
     "i switched to a new code base. please don't consider",
@@ -82,9 +82,9 @@ _BEGINNINGS = (
     "here are some read only files, provided for your reference",
     "here are the read only files",
 )
-# What programs put behind what a person typed.
+# Text that clients append to the text that a person typed.
 _TAILS = ("\n\n# *SEARCH/REPLACE block* Rules:", "\n\n# File editing rules:")
-# Answers that no model gave: programs put them behind messages of their own.
+# Answers that no model gave: clients put them after messages of their own.
 _INVENTED = frozenset(
     {
         "got it. thanks for the context!",
@@ -108,7 +108,7 @@ _ARGUMENTS = re.compile(r"<command-args>\s*([^<]*?)\s*</command-args>")
 
 
 def has_setup(text: str) -> bool:
-    """Whether a user's text may hold something that a program put into it."""
+    """Whether a user's text may contain blocks that a client inserted."""
     head = text[:_LONGEST].lstrip()
     if head.startswith(("<", "#")) or "\n<" in text or "\n\n# " in text:
         return True
@@ -116,7 +116,7 @@ def has_setup(text: str) -> bool:
 
 
 def is_invented(text: str) -> bool:
-    """Whether an answer is one that programs put into a history, and no model gave."""
+    """Whether an answer is one that clients insert into a history, not a model's."""
     head = text[:_LONGEST].strip().lower()
     return head in _INVENTED or head.startswith(_INVENTED_BEGINNINGS)
 
@@ -145,10 +145,10 @@ def title_from(text: str) -> str:
 
 
 def typed_text(text: str) -> str:
-    """A user's text without the blocks that a program put into it."""
+    """A user's text without the blocks that a client inserted."""
     text = text[:SEARCHED].lstrip()
     if "<" not in text and "#" not in text:
-        # It can hold neither a block nor a heading.
+        # The text can contain neither a block nor a heading.
         return "" if text[:_LONGEST].lower().startswith(_BEGINNINGS) else text
     command = _COMMAND.search(text)
     if command is not None:
@@ -182,7 +182,7 @@ def typed_text(text: str) -> str:
 
 
 def _taken_out(text: str, block: re.Match[str]) -> tuple[str | None, str]:
-    """What a person typed in a block, if anything, and what follows it."""
+    """The text that a person typed inside a block, if any, and the text after the block."""
     name = block[1]
     closing = f"</{name}>"
     end = text.find(closing, block.end())
@@ -190,7 +190,7 @@ def _taken_out(text: str, block: re.Match[str]) -> tuple[str | None, str]:
     is_typed = lowered in _TYPED
     is_setup = bool({"_", "-"} & set(name)) or lowered in _SETUP or name.isupper()
     if end < 0:
-        # Something like "<script> what does this do": one tag, and words.
+        # Such as "<script> what does this do": one tag, then text.
         return (None, "") if is_setup and not is_typed else (text, "")
     rest = text[end + len(closing) :].lstrip()
     if is_typed:

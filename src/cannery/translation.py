@@ -43,7 +43,7 @@ Body = Any
 
 
 def normalize_request(body: Body, dialect: str) -> Request:
-    """The request that a wire body asks for."""
+    """Read the request from a wire body."""
     return find_dialect(dialect).read_request(to_bytes(dialect, body), Places())
 
 
@@ -56,11 +56,11 @@ def nativize_request(
     rules: Rules | None = None,
     hosted: str = "native",
 ) -> Rendered:
-    """The wire body of a request, with what was lost and what was repaired.
+    """Write a request as a wire body, with its losses and repairs.
 
-    Repairs run when the request goes to another dialect than the one it was read from; ``without`` switches some of
-    them off by name, and ``rules`` replaces the provider's rules for an endpoint with quirks. With ``hosted="text"``,
-    calls of hosted tools that the target cannot say are written as text; else they are left out with a loss.
+    Repairs run if the target is another dialect than the request's source; ``without`` switches some of them off by
+    name, and ``rules`` replaces the provider's rules for an endpoint with quirks. With ``hosted="text"``, calls of
+    hosted tools that the target cannot express are written as text; otherwise they are left out with a loss.
     """
     return _nativize_request(request, dialect, policy, without, rules, None, hosted)
 
@@ -75,7 +75,7 @@ def nativize_read_request(
     rules: Rules | None = None,
     hosted: str = "native",
 ) -> Rendered:
-    """The same for a request whose reader noted ``places``: losses are told by their paths in the body."""
+    """The same for a request whose reader recorded ``places``: losses have their paths in the body."""
     return _nativize_request(request, dialect, policy, without, rules, places, hosted)
 
 
@@ -104,7 +104,7 @@ def _nativize_request(
 
 
 def normalize_response(body: Body, dialect: str) -> Response:
-    """The answer that a wire body gives."""
+    """Read the response from a wire body."""
     return find_dialect(dialect).read_response(to_bytes(dialect, body), Places())
 
 
@@ -116,7 +116,7 @@ def nativize_response(
     aliases: Aliases | None = None,
     hosted: str = "native",
 ) -> Rendered:
-    """The wire body of an answer; ``aliases`` of the request's rendering map names and ids back."""
+    """Write a response as a wire body; ``aliases`` of the request's rendering map names and ids back."""
     return _nativize_response(response, dialect, policy, aliases, None, hosted)
 
 
@@ -159,7 +159,7 @@ def _pieces(response: Response) -> list[Piece]:
 
 
 def _typed(response: Response, target: Dialect, report: Report) -> Response:
-    """An answer with the media types that the bytes say."""
+    """A response with the media types of the actual bytes."""
     pieces = _pieces(response)
     typed = media_types(pieces, target.rules, report)
     if all(one is other for one, other in zip(pieces, typed, strict=True)):
@@ -168,7 +168,7 @@ def _typed(response: Response, target: Dialect, report: Report) -> Response:
 
 
 def unaliased(response: Response, aliases: Aliases) -> Response:
-    """An answer with the names and call ids that the request used before it was repaired."""
+    """A response with the names and call ids that the request used before repairs."""
     if aliases == NO_ALIASES:
         return response
     canisters = [unaliased_canister(canister, aliases) for canister in response.canisters]
@@ -189,10 +189,10 @@ def translate(
     without: Collection[str] = (),
     hosted: str = "native",
 ) -> Rendered:
-    """A body of one dialect as a body of another, with what could not be said.
+    """Translate a body of one dialect to another, and report what the target cannot express.
 
     ``model`` names the model for the target; without it the body's own stays. With ``hosted="text"``, calls of hosted
-    tools that the target cannot say are written as text; else they are left out with a loss.
+    tools that the target cannot express are written as text; otherwise they are left out with a loss.
     """
     if policy not in POLICIES:
         check_policy(policy)
@@ -231,7 +231,7 @@ def normalize_stream(chunks: AsyncIterable[bytes], dialect: str) -> AsyncIterato
 @overload
 def normalize_stream(chunks: Iterable[bytes], dialect: str) -> Iterator[Event]: ...
 def normalize_stream(chunks: Any, dialect: str) -> Any:
-    """The events of a stream, whatever the split of its bytes; an async iterable gives an async iterator."""
+    """The events of a stream whose bytes may be split anywhere; an async iterable gives an async iterator."""
     return read_stream(chunks, find_dialect(dialect).stream_reader())
 
 
@@ -264,5 +264,5 @@ def translate_stream(
 def translate_stream(
     chunks: Any, *, source: str, target: str, options: StreamOptions | None = None
 ) -> Any:
-    """A stream of one dialect as a stream of another; an async iterable gives an async iterator."""
+    """Translate a stream to another dialect; an async iterable gives an async iterator."""
     return nativize_stream(normalize_stream(chunks, source), target, options=options)

@@ -1,6 +1,6 @@
-"""How things are put into words for a person, the same in the terminal, on pages and in exports.
+"""Text for people, the same in the terminal, on pages and in exports.
 
-Messages as text, media as kind, type and size, numbers with their nouns, sums of money.
+Messages as text, media as kind, type and size, numbers with their nouns, amounts of money.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from cannery.messages import (
 
 
 def message_text(canister: AnyCanister) -> str:
-    """What a message says, as text."""
+    """The content of a message, as text."""
     if isinstance(canister, InvocationCanisterClass):
         return f"{canister.name}({canister.arguments_text})"
     return "" if canister.held is absent else content_text(canister.content)
@@ -65,7 +65,7 @@ def media_text(content: Any) -> str:
 
 
 def payload_size(payload: Any) -> int:
-    """How many bytes a payload has, without loading it; -1 if that is not known."""
+    """The number of bytes in a payload, without loading it; -1 if unknown."""
     if isinstance(payload, bytes):
         return len(payload)
     if isinstance(payload, Base64):
@@ -93,7 +93,7 @@ def counted(number: int, one: str, many: str = "") -> str:
 
 
 def dollars(amount: float | None) -> str:
-    """A sum of money; small ones keep their digits."""
+    """An amount of money; small ones keep their digits."""
     if amount is None:
         return "-"
     return f"${amount:.2f}" if amount >= 1 else f"${amount:.6f}".rstrip("0").rstrip(".")

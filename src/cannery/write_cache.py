@@ -2,9 +2,9 @@
 
 The last canister before a user's turn keeps the messages up to there as JSON text, for each target, together with the
 canisters before it. When a conversation that begins with the same canisters is written again, the same writer writes
-only the canisters after them, and the result is appended to the text. Nothing is kept where a repair was made or an
-alias given, since those may depend on later messages. A canister never refers to itself through its cache, because
-the garbage collector does not track canisters.
+only the later canisters, and the result is appended to the text. Nothing is cached if a repair was made or an alias
+assigned, because those may depend on later messages. A canister never refers to itself through its cache, because the
+garbage collector does not track canisters.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ from cannery.wire.contract import Piece
 from cannery.wire.losses import Lost, Report
 from cannery.wire.turns import MODEL, SIDES
 
-# Shorter conversations are written as quickly as they are found in the cache.
+# Shorter conversations are written as fast as they are found in the cache.
 _SHORTEST = 16
-# How far from its end a conversation is searched for what was kept.
+# How far back from its end a conversation is searched for a cache entry.
 _REACH = 64
 _KEY = "written"
-# How many targets one canister remembers.
+# How many targets one canister caches.
 _MOST = 4
-# From how many pieces on the text is joined.
+# From this number of pieces on the text is joined.
 _MANY = 32
 
 Key = tuple[Any, ...]
 _SETUP = (SupervisorCanisterClass, DocumentCanisterClass)
-# What is taken out of a conversation need not be one.
+# A slice of a conversation need not be one itself.
 _all: Any = tuple.__getitem__
-# Stands for the kept text while a body is encoded; no JSON text has this byte.
+# A placeholder for the cached text while a body is encoded; no JSON text contains this byte.
 GAP = b"\0"
 
 
 class Kept(Struct, frozen=True, gc=False):
-    """The messages of the first ``length`` canisters as JSON text, without brackets, and what they took.
+    """The messages of the first ``length`` canisters as JSON text, without brackets, with their losses.
 
-    A longer beginning shares the text of the shorter one; each piece but the first starts with a comma.
-    ``skip`` is how many messages the supervisors and documents make that lead the conversation.
+    A longer prefix shares the text of the shorter one; each piece but the first starts with a comma. ``skip`` is the
+    number of messages made from leading supervisors and documents.
     """
 
     length: int = 0
@@ -65,7 +65,7 @@ _NOTHING = Kept()
 
 
 class Written(Struct, frozen=True, gc=False):
-    """The messages of some canisters as they were written; ``skip`` as in ``Kept``."""
+    """The written messages of some canisters; ``skip`` as in ``Kept``."""
 
     text: bytes
     report: Report
@@ -73,7 +73,7 @@ class Written(Struct, frozen=True, gc=False):
 
 
 def boundary(conversation: Conversation) -> int:
-    """Where the last turn of the user begins that follows one of the model; 0 where nothing is worth keeping."""
+    """The start of the last user turn after a turn of the model; 0 if there is nothing worth caching."""
     if len(conversation) < _SHORTEST:
         return 0
     for index in range(len(conversation) - 1, len(conversation) - _REACH, -1):
@@ -96,14 +96,14 @@ def _divides(conversation: Conversation, index: int) -> bool:
 
 
 def find(conversation: Conversation, key: Key) -> Kept | None:
-    """The longest beginning of a conversation that is kept for a target."""
+    """The longest prefix of a conversation that is cached for a target."""
     whole = _all(conversation, slice(None))
     for index in range(len(whole) - 1, max(0, len(whole) - _REACH), -1):
         memo = whole[index - 1]._memo  # noqa: SLF001 - looking must not make one
         if memo is None or _KEY not in memo:
             continue
         kept: Kept | None = memo[_KEY].get(key)
-        # Elsewhere something else may follow that belongs to the last message of what was kept.
+        # Elsewhere a later canister may belong to the last cached message.
         if (
             kept is not None
             and kept.length == index
@@ -115,7 +115,7 @@ def find(conversation: Conversation, key: Key) -> Kept | None:
 
 
 def fits(kept: Kept | None, fresh: list[Piece], most_marks: int) -> bool:
-    """Whether what stands behind a kept beginning changes nothing in it."""
+    """Whether the canisters after a cached prefix change nothing in it."""
     if kept is None:
         return True
     touched = _call_ids(fresh) | _answered_ids(fresh)
@@ -125,9 +125,9 @@ def fits(kept: Kept | None, fresh: list[Piece], most_marks: int) -> bool:
 def keep(
     conversation: Conversation, key: Key, before: Kept | None, added: list[Piece], written: Written
 ) -> Kept:
-    """Remember a beginning that goes on from a shorter one, in its place.
+    """Cache a prefix that extends a shorter one, in its place.
 
-    The first beginning stays, for other branches that go on from it.
+    The first prefix stays, for other branches that continue it.
     """
     before = before or _NOTHING
     start = before.length
@@ -164,7 +164,7 @@ def _joined(pieces: tuple[bytes, ...], text: bytes) -> tuple[bytes, ...]:
 
 
 def leading(conversation: Conversation) -> int:
-    """How many supervisors and documents stand before anybody speaks: some dialects have fields for them."""
+    """The number of supervisors and documents before any other canister; some dialects have fields for them."""
     for index, canister in enumerate(conversation):
         if type(canister) not in _SETUP:
             return index

@@ -1,21 +1,21 @@
-"""What a conversation is: immutable values, without I/O and without the names of providers.
+"""The model of a conversation: immutable values, without I/O and without provider names.
 
 canister
     one immutable message: a role, a timestamp, one content (or a call, or a result)
 role
     one of six: user, assistant, supervisor, document, invocation, result
 content
-    what a canister says: text, image, audio, video, file, reasoning, refusal, data, opaque, parts
+    the content of a canister: text, image, audio, video, file, reasoning, refusal, data, opaque, parts
 joined
     a mark on a canister: it belongs to the same wire message as the one before it
 residue
-    what a wire message said beyond this model, kept for the dialect it came from
+    the parts of a wire message that this model cannot hold, kept for the dialect it came from
 digest
     identity over meaning; ``docs/identity.md`` specifies it
 conversation
     an immutable sequence of canisters, compared by meaning
 request, response, event
-    what is asked around a conversation, what comes back, and how it comes back in pieces
+    a conversation with settings and tools, the model's answer, and a piece of a streamed answer
 """
 
 from cannery.messages.absence import Absential, absent

@@ -1,6 +1,6 @@
-"""``absent``: the one value that says "nothing was given here".
+"""``absent``: the one value for "not given".
 
-It differs from None, "" and an empty list, each of which somebody may really have said.
+It differs from None, "" and an empty list, each of which a caller may have given.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Where the canisters of an edited conversation stood before it was edited.
+"""Finds where the canisters of an edited conversation stood before the edit.
 
-They are known by being the same objects; canisters that were stored and loaded, or copied, only by being equal.
-Equal ones may stand at several places (each message of calls opens with a silent canister), so that neighbours decide.
+Canisters are matched by object identity; stored and loaded ones, or copies, by equality. Equal canisters may stand at
+several places (each message of calls opens with an empty canister), so neighbours decide.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _NOWHERE: Iterator[int] = iter(())
 def find_places(
     before: Sequence[Canister], after: Sequence[Canister], groups: Sequence[int]
 ) -> dict[int, int]:
-    """By position in the edited conversation, the place before; ``groups`` numbers the wire message of each place."""
+    """The old place of each position of the edited conversation; ``groups`` numbers the wire message of each place."""
     known = {id(canister): place for place, canister in enumerate(before)}
     places = {
         index: known[id(canister)] for index, canister in enumerate(after) if id(canister) in known
@@ -28,7 +28,7 @@ def find_places(
 
 
 class _Alignment:
-    """Two conversations of equal canisters, each known by a number."""
+    """Two conversations of equal canisters, each identified by a number."""
 
     def __init__(
         self, before: Sequence[Canister], after: Sequence[Canister], groups: Sequence[int]
@@ -42,7 +42,7 @@ class _Alignment:
             self.stood.setdefault(number, []).append(place)
 
     def places(self) -> dict[int, int]:
-        """Places in rising order, what stands together taken from one wire message; then those out of order."""
+        """Places in rising order, adjacent canisters taken from one wire message; then those out of order."""
         latest = self._latest()
         places: dict[int, int] = {}
         index = least = 0
@@ -63,7 +63,7 @@ class _Alignment:
         return places
 
     def _latest(self) -> list[int]:
-        """For each canister, the last place that leaves one to all that follow it; -1 for none."""
+        """For each canister, the last place that still leaves a place for all canisters after it; -1 for none."""
         latest = [-1] * len(self.after)
         bound = len(self.before)
         for index in range(len(self.after) - 1, -1, -1):
@@ -74,7 +74,7 @@ class _Alignment:
         return latest
 
     def _run(self, index: int, least: int, latest: list[int]) -> list[int]:
-        """The places of a canister and those behind it, in the wire message that has the most of them."""
+        """The places of a canister and those after it, in the wire message that has the most of them."""
         stood = self.stood.get(self.after[index], [])
         low, high = bisect_left(stood, least), bisect_right(stood, latest[index])
         first = stood[low : min(low + _TRIED, high)]

@@ -33,7 +33,7 @@ def _content(value: Any) -> Any:
 def user(
     content: str | Content, timestamp: Absential[datetime] = absent, *, joined: bool = False
 ) -> UserCanisterClass:
-    """What the user says."""
+    """A user message."""
     if type(content) is str and timestamp is absent and type(joined) is bool:
         return new_user(check_text("TextualContent.text", content), now(), joined)  # type: ignore[no-any-return]
     return UserCanisterClass(_content(content), timestamp, joined=joined)
@@ -45,7 +45,7 @@ def assistant(
     *,
     joined: bool = False,
 ) -> AssistantCanisterClass:
-    """What the model says; nothing at all when it only calls tools."""
+    """A message of the model; without content if it only calls tools."""
     if type(content) is str and timestamp is absent and type(joined) is bool:
         return new_assistant(check_text("TextualContent.text", content), now(), joined)  # type: ignore[no-any-return]
     return AssistantCanisterClass(_content(content), timestamp, joined=joined)
@@ -58,7 +58,7 @@ def supervisor(
     rank: Absential[str] = absent,
     joined: bool = False,
 ) -> SupervisorCanisterClass:
-    """Instructions that stand above the conversation."""
+    """Instructions that rank above the conversation."""
     return SupervisorCanisterClass(_content(content), timestamp, rank=rank, joined=joined)
 
 
@@ -82,7 +82,7 @@ def invocation(
     is_freeform: bool = False,
     joined: bool = False,
 ) -> InvocationCanisterClass:
-    """The model asks for a tool."""
+    """A tool call of the model."""
     return InvocationCanisterClass(
         identifier, name, arguments, timestamp, is_freeform=is_freeform, joined=joined
     )
@@ -96,6 +96,6 @@ def result(
     *,
     joined: bool = False,
 ) -> ResultCanisterClass:
-    """What a tool answers: text, a content, or a JSON object or list."""
+    """A tool result: text, a content, or a JSON object or list."""
     held = DataContentClass(content) if isinstance(content, (Mapping, list)) else _content(content)
     return ResultCanisterClass(invocation_id, held, error, timestamp, joined=joined)

@@ -1,9 +1,8 @@
 """Canisters: one immutable message each, one class for each role.
 
-Plain text is held as the bare string and wrapped when ``content`` is read: a million messages stay
-small. ``joined`` says that a canister
-belongs to the same wire message as the one before it. ``_memo`` caches what can be derived (digest,
-encoded fragments) and takes no part in anything.
+Plain text is held as a bare string and wrapped when ``content`` is read: a million messages stay small. ``joined``
+means that a canister belongs to the same wire message as the one before it. ``_memo`` caches derived values (digest,
+encoded fragments) and is not part of the value.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ class CanisterStruct(Struct, frozen=True, gc=False, eq=False, metaclass=CheckedM
     _memo: dict[str, Any] | None = None
 
     def memo(self) -> dict[str, Any]:
-        """The cache of what can be derived from this canister."""
+        """The cache of derived values."""
         memo = self._memo
         if memo is None:
             memo = {}
@@ -74,15 +73,15 @@ class CanisterStruct(Struct, frozen=True, gc=False, eq=False, metaclass=CheckedM
         return memo
 
     def facts(self) -> tuple[Any, ...]:
-        """All that makes two canisters the same value."""
+        """Everything that makes two canisters equal."""
         return (self.timestamp, self.joined, self.residue)
 
     def fields(self) -> dict[str, Any]:
-        """The constructor's arguments that give this canister again."""
+        """The constructor arguments that build an equal canister."""
         return {"timestamp": self.timestamp, "joined": self.joined, "residue": self.residue}
 
     def replace(self, **changes: Any) -> Any:
-        """A new canister with some facts changed; residue goes when what was said changes."""
+        """A new canister with some facts changed; a change of the content drops the residue."""
         if changes.keys() <= {"timestamp", "joined", "residue"}:
             return self._replace_surroundings(**changes)
         return self.public_class(**{**self.fields(), "residue": None, **changes})
@@ -132,30 +131,30 @@ class CanisterStruct(Struct, frozen=True, gc=False, eq=False, metaclass=CheckedM
 
 
 class ContentCanisterStruct(CanisterStruct, frozen=True, gc=False, eq=False):
-    """A canister whose whole point is its content."""
+    """A canister whose only purpose is its content."""
 
     @property
     def content(self) -> AnyContent:
-        """What was said."""
+        """The content."""
         held = self.held
         return new_text(held) if type(held) is str else held  # type: ignore[no-any-return]
 
     @property
     def text(self) -> str:
-        """The text of textual content; "" for anything else."""
+        """The text of textual content; "" for any other content."""
         return text_of(self.held)
 
     def facts(self) -> tuple[Any, ...]:
-        """All that makes two canisters the same value."""
+        """Everything that makes two canisters equal."""
         return (self.content, self.timestamp, self.joined, self.residue)
 
     def fields(self) -> dict[str, Any]:
-        """The constructor's arguments that give this canister again."""
+        """The constructor arguments that build an equal canister."""
         return {"content": self.content, **CanisterStruct.fields(self)}
 
 
 class UserCanisterClass(ContentCanisterStruct, frozen=True, gc=False, eq=False):
-    """What the user said."""
+    """A user message."""
 
     role = Role.User
 
@@ -184,7 +183,7 @@ class UserCanisterClass(ContentCanisterStruct, frozen=True, gc=False, eq=False):
 
 
 class AssistantCanisterClass(ContentCanisterStruct, frozen=True, gc=False, eq=False):
-    """What the model said; the content is absent when it only asked for tools."""
+    """A message of the model; the content is absent if it only calls tools."""
 
     role = Role.Assistant
 
@@ -213,9 +212,9 @@ class AssistantCanisterClass(ContentCanisterStruct, frozen=True, gc=False, eq=Fa
 
 
 class SupervisorCanisterClass(ContentCanisterStruct, frozen=True, gc=False, eq=False):
-    """Instructions that stand above the conversation.
+    """Instructions that rank above the conversation.
 
-    ``rank`` tells system from developer where both exist.
+    ``rank`` distinguishes system from developer in dialects that have both.
     """
 
     role = Role.Supervisor
@@ -252,11 +251,11 @@ class SupervisorCanisterClass(ContentCanisterStruct, frozen=True, gc=False, eq=F
         return _new(cls, held, timestamp, joined, residue, rank)  # type: ignore[no-any-return]
 
     def facts(self) -> tuple[Any, ...]:
-        """All that makes two canisters the same value."""
+        """Everything that makes two canisters equal."""
         return (self.content, self.timestamp, self.joined, self.residue, self.rank)
 
     def fields(self) -> dict[str, Any]:
-        """The constructor's arguments that give this canister again."""
+        """The constructor arguments that build an equal canister."""
         return {**ContentCanisterStruct.fields(self), "rank": self.rank}
 
 
@@ -295,16 +294,16 @@ class DocumentCanisterClass(ContentCanisterStruct, frozen=True, gc=False, eq=Fal
         return _new(cls, held, timestamp, joined, residue, title)  # type: ignore[no-any-return]
 
     def facts(self) -> tuple[Any, ...]:
-        """All that makes two canisters the same value."""
+        """Everything that makes two canisters equal."""
         return (self.content, self.timestamp, self.joined, self.residue, self.title)
 
     def fields(self) -> dict[str, Any]:
-        """The constructor's arguments that give this canister again."""
+        """The constructor arguments that build an equal canister."""
         return {**ContentCanisterStruct.fields(self), "title": self.title}
 
 
 class InvocationCanisterClass(CanisterStruct, frozen=True, gc=False, eq=False):
-    """The model asks for a tool; ``held`` is the exact argument text.
+    """A tool call of the model; ``held`` is the exact argument text.
 
     ``is_freeform`` marks a custom tool whose input is text and not JSON.
     """
@@ -354,26 +353,26 @@ class InvocationCanisterClass(CanisterStruct, frozen=True, gc=False, eq=False):
 
     @property
     def arguments_text(self) -> str:
-        """The arguments exactly as they were written; may be empty, not JSON, or not an object."""
+        """The exact argument text; it may be empty, not JSON, or not an object."""
         return self.held  # type: ignore[no-any-return]
 
     @property
     def arguments(self) -> Dictionary:
-        """The arguments as a deeply immutable mapping; empty when the text is not a JSON object."""
+        """The arguments as a deeply immutable mapping; empty if the text is not a JSON object."""
         return read_object(self.held) or Dictionary()
 
     @property
     def is_object(self) -> bool:
-        """Whether the argument text spells a JSON object (the empty text spells the empty one)."""
+        """Whether the argument text is a JSON object (the empty text stands for the empty object)."""
         return not self.is_freeform and read_object(self.held) is not None
 
     def facts(self) -> tuple[Any, ...]:
-        """All that makes two canisters the same value."""
+        """Everything that makes two canisters equal."""
         call = (self.identifier, self.name, self.held, self.is_freeform)
         return (call, self.timestamp, self.joined, self.residue)
 
     def fields(self) -> dict[str, Any]:
-        """The constructor's arguments that give this canister again."""
+        """The constructor arguments that build an equal canister."""
         return {
             "identifier": self.identifier,
             "name": self.name,
@@ -384,9 +383,9 @@ class InvocationCanisterClass(CanisterStruct, frozen=True, gc=False, eq=False):
 
 
 class ResultCanisterClass(CanisterStruct, frozen=True, gc=False, eq=False):
-    """What a tool answered.
+    """A tool result.
 
-    ``_error`` is True where a wire has only a flag and the content says what went wrong.
+    ``_error`` is True if a wire has only a flag and the content describes the error.
     """
 
     role = Role.Result
@@ -428,25 +427,25 @@ class ResultCanisterClass(CanisterStruct, frozen=True, gc=False, eq=False):
 
     @property
     def content(self) -> AnyContent:
-        """The answer."""
+        """The content of the result."""
         held = self.held
         return new_text(held) if type(held) is str else held  # type: ignore[no-any-return]
 
     @property
     def text(self) -> str:
-        """The text of textual content; "" for anything else."""
+        """The text of textual content; "" for any other content."""
         return text_of(self.held)
 
     @property
     def error(self) -> Absential[str]:
-        """What went wrong, if something did."""
+        """The error, if the tool failed."""
         if self._error is True:
             return self.text or "error"
         return self._error  # type: ignore[return-value]
 
     @property
     def stated_error(self) -> Absential[str]:
-        """The error in words of its own; absent where there is none, or only a flag."""
+        """The error in words of its own; absent if there is none, or only a flag."""
         return self._error if isinstance(self._error, str) else absent
 
     @property
@@ -455,12 +454,12 @@ class ResultCanisterClass(CanisterStruct, frozen=True, gc=False, eq=False):
         return self._error is not absent
 
     def facts(self) -> tuple[Any, ...]:
-        """All that makes two canisters the same value."""
+        """Everything that makes two canisters equal."""
         answer = (self.invocation_id, self.content, self._error)
         return (answer, self.timestamp, self.joined, self.residue)
 
     def fields(self) -> dict[str, Any]:
-        """The constructor's arguments that give this canister again."""
+        """The constructor arguments that build an equal canister."""
         return {
             "invocation_id": self.invocation_id,
             "content": self.content,
@@ -503,19 +502,19 @@ new_result = maker(ResultCanisterClass)
 
 
 def is_canister(value: object) -> bool:
-    """Whether a value is one of our canisters."""
+    """Whether a value is a canister of our classes."""
     return isinstance(value, CanisterStruct)
 
 
 def text_of(held: Any) -> str:
-    """The text of held content; "" for what is not text."""
+    """The text of held content; "" for content that is not text."""
     if type(held) is str:
         return held
     return held.text if isinstance(held, TextualContentClass) else ""
 
 
 def hold(content: AnyContent) -> Any:
-    """How a canister holds a content: plain text as the bare string."""
+    """A content as canisters hold it: plain text as a bare string."""
     if (
         type(content) is TextualContentClass
         and content.mime_type == PLAIN

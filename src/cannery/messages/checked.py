@@ -1,12 +1,11 @@
-"""How values of the model are made: checked when a person makes one, trusted when a decoder does.
+"""Construction of model values: checked for callers, unchecked for decoders.
 
-Calling a class runs its ``_make``, which validates and then builds the struct with ``trusted``.
-Decoders that have already checked their input (msgspec, the storage codec, the dialects) build
-structs directly and pay nothing.
+Calling a class runs its ``_make``, which validates and then builds the struct with ``trusted``. Decoders that have
+already checked their input (msgspec, the storage codec, the dialects) build structs directly without this cost.
 
-One way past the checks is CPython's own: a line of code that has called builtin classes (``dict``,
-``list``) some ten times calls any other class without asking its metaclass. Such a line, given one
-of our classes, gets the unchecked constructor.
+CPython itself has one way past the checks: a line of code that has called builtin classes (``dict``, ``list``) some ten
+times calls any other class without asking its metaclass. Such a line, given one of our classes, gets the unchecked
+constructor.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ class CheckedMeta(msgspec.StructMeta):
         try:
             return cls._make(*args, **kwargs)  # type: ignore[attr-defined]
         except TypeError as error:
-            # A wrong argument list: say it in the class's own name, as Python would.
+            # A wrong argument list: name the class in the error, as Python would.
             text = str(error)
             if "_make()" not in text:
                 raise
@@ -41,7 +40,7 @@ class CheckedMeta(msgspec.StructMeta):
 
 
 def maker(cls: Any) -> Callable[..., Any]:
-    """The unchecked constructor of a class: fields by position, as the struct has them."""
+    """The unchecked constructor of a class: fields by position, in the order of the struct."""
     make: Callable[..., Any] = trusted.__get__(cls)
     return make
 
@@ -49,8 +48,7 @@ def maker(cls: Any) -> Callable[..., Any]:
 class CheckedStruct(msgspec.Struct, frozen=True, gc=False, metaclass=CheckedMeta):
     """A value whose constructor takes its fields as they are and checks those that were given.
 
-    ``checks`` has a function for each field: it takes the place and the value, and gives the value
-    to keep.
+    ``checks`` has a function for each field: it takes the place and the value, and returns the value to keep.
     """
 
     checks: ClassVar[dict[str, Callable[[str, Any], Any]]] = {}
@@ -68,7 +66,7 @@ class CheckedStruct(msgspec.Struct, frozen=True, gc=False, metaclass=CheckedMeta
         return with_fields(made, changed) if changed else made
 
     def replace(self, **changes: Any) -> Self:
-        """A new value with some facts changed; the others are kept as they are."""
+        """A new value with some facts changed; the others are kept."""
         cls = type(self)
         unknown = changes.keys() - set(cls.__struct_fields__)
         if unknown:
@@ -106,12 +104,12 @@ def with_fields(value: msgspec.Struct, changes: dict[str, Any]) -> Any:
 
 
 def rebuild(cls: type[msgspec.Struct], *fields: Any) -> Any:
-    """A value from its class and fields, unchecked, as pickle keeps it."""
+    """Rebuild a value from its class and fields, unchecked, for pickle."""
     return maker(cls)(*fields)
 
 
 def check_text(where: str, value: object) -> str:
-    """Refuse what is not text that UTF-8 can say."""
+    """Refuse a value that is not text, or that UTF-8 cannot encode."""
     if not isinstance(value, str):
         raise MessageError(where, f"expected text (str), got {type(value).__name__}")
     if not value.isascii():
@@ -127,7 +125,7 @@ def check_text(where: str, value: object) -> str:
 
 
 def check_name(where: str, value: object) -> str:
-    """Refuse what is not text, or says nothing."""
+    """Refuse a value that is not text, or is empty."""
     text = check_text(where, value)
     if not text.strip():
         raise MessageError(where, "must not be empty")
@@ -135,28 +133,28 @@ def check_name(where: str, value: object) -> str:
 
 
 def check_flag(where: str, value: object) -> bool:
-    """Refuse what is neither True nor False."""
+    """Refuse a value that is neither True nor False."""
     if not isinstance(value, bool):
         raise MessageError(where, f"expected True or False, got {type(value).__name__}")
     return value
 
 
 def check_items(where: str, value: object) -> tuple[Any, ...]:
-    """Refuse what cannot be iterated, and text, which can but never should be."""
+    """Refuse a value that is not iterable, and text, which is iterable but never meant here."""
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
         raise MessageError(where, f"expected several values, got {type(value).__name__}")
     return tuple(value)
 
 
 def check_instance(where: str, value: object, cls: type) -> Any:
-    """Refuse what is not of a class."""
+    """Refuse a value that is not an instance of a class."""
     if not isinstance(value, cls):
         raise MessageError(where, f"expected {cls.__name__}, got {type(value).__name__}")
     return value
 
 
 def check_facts(where: str, value: msgspec.Struct, numbers: tuple[str, ...] = ()) -> None:
-    """Refuse an unchecked struct whose fields are not text, or not the numbers they should be."""
+    """Refuse an unchecked struct whose fields are not text, or not valid numbers."""
     fields = value.__struct_fields__
     required = fields[: len(fields) - len(value.__struct_defaults__)]
     for name in fields:
@@ -170,14 +168,14 @@ def check_facts(where: str, value: msgspec.Struct, numbers: tuple[str, ...] = ()
 
 
 def check_whole(where: str, value: object) -> int:
-    """Refuse what is not a whole number."""
+    """Refuse a value that is not an integer."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise MessageError(where, f"expected int, got {type(value).__name__}")
     return int(value)
 
 
 def check_number(where: str, value: object) -> float:
-    """Refuse what is not a finite number."""
+    """Refuse a value that is not a finite number."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise MessageError(where, f"expected a number, got {type(value).__name__}")
     if not isfinite(value):
@@ -186,7 +184,7 @@ def check_number(where: str, value: object) -> float:
 
 
 def check_timestamp(where: str, value: object) -> datetime:
-    """Refuse a time that does not say where on Earth it holds."""
+    """Refuse a timestamp without a time zone."""
     if not isinstance(value, datetime):
         raise MessageError(where, f"expected a datetime, got {type(value).__name__}")
     if value.utcoffset() is None:
@@ -197,5 +195,5 @@ def check_timestamp(where: str, value: object) -> datetime:
 
 
 def now() -> datetime:
-    """The current time, aware."""
+    """The current time, with a time zone."""
     return datetime.now(UTC)

@@ -1,8 +1,7 @@
-"""What a message says: the immutable classes of content.
+"""The immutable classes of content.
 
-Text, image, audio, video and file come from the wires as they are; reasoning carries the origin it
-is bound to; data is JSON; an opaque block is what no one here knows, kept to the letter; parts are
-the several contents of one result.
+Text, image, audio, video and file hold what the wires have; reasoning has the origin it is bound to; data is JSON; an
+opaque block is an unknown block, kept exactly; parts are the several contents of one result.
 """
 
 from __future__ import annotations
@@ -58,14 +57,14 @@ _MIME = re.compile(r"(?a:[\w!#$&^.+-]+)/(?a:[\w!#$&^.+-]+)[ \t]*(?:;[^\r\n]*)?")
 
 
 class Origin(Struct, frozen=True, gc=False):
-    """Who made a signature or an encrypted payload: nobody else can read it."""
+    """The producer of a signature or an encrypted payload; only the producer can read it."""
 
     dialect: str
     model: str | None = None
 
 
 class Citation(Struct, frozen=True, gc=False):
-    """Where a text got its words from; ``raw`` is the citation as its dialect wrote it (JSON)."""
+    """The source of a text; ``raw`` is the citation as its dialect wrote it (JSON)."""
 
     dialect: str
     raw: str
@@ -77,7 +76,7 @@ class Citation(Struct, frozen=True, gc=False):
 
 
 class ContentStruct(Struct, frozen=True, gc=False, metaclass=CheckedMeta):
-    """What all contents have in common: a copy of one is itself."""
+    """The base of all contents; copying one returns itself."""
 
     kind: ClassVar[str]
 
@@ -97,7 +96,7 @@ class ContentStruct(Struct, frozen=True, gc=False, metaclass=CheckedMeta):
 
 
 class TextualContentClass(ContentStruct, frozen=True, gc=False, eq=False):
-    """Text; ``citations`` say where it comes from, ``content_id`` where a store keeps it."""
+    """Text; ``citations`` are its sources, ``content_id`` is set if a store keeps the text."""
 
     kind: ClassVar[str] = "text"
 
@@ -140,7 +139,7 @@ class TextualContentClass(ContentStruct, frozen=True, gc=False, eq=False):
 
     @property
     def text(self) -> str:
-        """The text, loaded if it has to be; ContentNotFoundError if nobody can."""
+        """The text, loaded if necessary; ContentNotFoundError if it cannot be."""
         held = self._text
         if isinstance(held, str):
             return held
@@ -151,12 +150,12 @@ class TextualContentClass(ContentStruct, frozen=True, gc=False, eq=False):
 
     @property
     def is_hydrated(self) -> bool:
-        """Whether the text is here and not only its id."""
+        """Whether the text is loaded, and not only its id known."""
         return type(self._text) is str
 
     @property
     def content_id(self) -> Absential[str]:
-        """The id of text that is not here; absent for text that is."""
+        """The id of text that is not loaded; absent for loaded text."""
         return absent if isinstance(self._text, str) else self._text.content_id
 
     def __eq__(self, other: object) -> bool:
@@ -179,7 +178,7 @@ class TextualContentClass(ContentStruct, frozen=True, gc=False, eq=False):
 
 
 class BinaryContentStruct(ContentStruct, frozen=True, gc=False, eq=False):
-    """What image, audio, video and file share: a payload and its MIME type."""
+    """The base of image, audio, video and file: a payload and its MIME type."""
 
     family: ClassVar[str]
 
@@ -197,29 +196,29 @@ class BinaryContentStruct(ContentStruct, frozen=True, gc=False, eq=False):
     ) -> Any:
         name = cls.__name__.removesuffix("Class")
         payload = check_payload(name, data, content_id, location)
-        # A location's type may be unknown; bytes must say what they are.
+        # A location's type may be unknown; bytes must have a type.
         if mime_type or not isinstance(payload, Location):
             mime_type = _check_mime(name, mime_type, _belongs_to(cls.family), cls.family)
         return maker(cls)(payload, mime_type)
 
     @property
     def data(self) -> bytes:
-        """The bytes, decoded or loaded if they have to be."""
+        """The bytes, decoded or loaded if necessary."""
         return payload_bytes(self.payload)
 
     @property
     def location(self) -> Absential[Location]:
-        """Where the bytes lie, when they are not here."""
+        """The location of the bytes, if they are elsewhere."""
         return self.payload if isinstance(self.payload, Location) else absent
 
     @property
     def is_hydrated(self) -> bool:
-        """Whether the bytes are here, or need no loading."""
+        """Whether the bytes are loaded, or need no loading."""
         return isinstance(self.payload, (bytes, Base64, Location))
 
     @property
     def content_id(self) -> Absential[str]:
-        """The sha256 id of the bytes; absent for what lies elsewhere."""
+        """The sha256 id of the bytes; absent for a location."""
         if isinstance(self.payload, Location):
             return absent
         if isinstance(self.payload, (bytes, Base64)):
@@ -249,7 +248,7 @@ class ImageContentClass(BinaryContentStruct, frozen=True, gc=False, eq=False):
     kind = "image"
     family = "image"
 
-    if TYPE_CHECKING:  # else the type checker takes the fields for the arguments
+    if TYPE_CHECKING:  # otherwise the type checker takes the fields for the arguments
 
         def __init__(
             self,
@@ -267,7 +266,7 @@ class AudioContentClass(BinaryContentStruct, frozen=True, gc=False, eq=False):
     kind = "audio"
     family = "audio"
 
-    if TYPE_CHECKING:  # else the type checker takes the fields for the arguments
+    if TYPE_CHECKING:  # otherwise the type checker takes the fields for the arguments
 
         def __init__(
             self,
@@ -280,12 +279,12 @@ class AudioContentClass(BinaryContentStruct, frozen=True, gc=False, eq=False):
 
 
 class VideoContentClass(BinaryContentStruct, frozen=True, gc=False, eq=False):
-    """A moving picture."""
+    """A video."""
 
     kind = "video"
     family = "video"
 
-    if TYPE_CHECKING:  # else the type checker takes the fields for the arguments
+    if TYPE_CHECKING:  # otherwise the type checker takes the fields for the arguments
 
         def __init__(
             self,
@@ -300,8 +299,7 @@ class VideoContentClass(BinaryContentStruct, frozen=True, gc=False, eq=False):
 class FileContentClass(BinaryContentStruct, frozen=True, gc=False, eq=False):
     """A file such as a PDF: bytes, a location, plain text (``text/plain``) or a list of chunks.
 
-    ``name`` is its file name or title, ``context`` a note for the model, ``citable`` whether the
-    model may cite it.
+    ``name`` is its file name or title, ``context`` a note for the model, ``citable`` whether the model may cite it.
     """
 
     kind = "file"
@@ -356,10 +354,10 @@ class FileContentClass(BinaryContentStruct, frozen=True, gc=False, eq=False):
 
 
 class ReasoningContentClass(ContentStruct, frozen=True, gc=False):
-    """What the model thought: raw text, a summary, or only a payload that its origin can read.
+    """The model's reasoning: raw text, a summary, or only a payload that its origin can read.
 
-    ``signature`` and ``encrypted`` are bound to ``origin``; they go back there to the letter and
-    nowhere else.
+    ``signature`` and ``encrypted`` are bound to ``origin``; they are sent back there unchanged, and to no other
+    provider.
     """
 
     kind: ClassVar[str] = "reasoning"
@@ -408,17 +406,17 @@ class ReasoningContentClass(ContentStruct, frozen=True, gc=False):
 
     @property
     def text(self) -> str:
-        """The raw thought, or its summary where only that is known."""
+        """The raw reasoning, or its summary if only that is known."""
         return "".join(self.texts) or "\n\n".join(self.summaries)
 
     @property
     def shown(self) -> str:
-        """All words that a reader may see: the raw thought, then each summary behind a blank line."""
+        """All text that a reader may see: the raw reasoning, then each summary after a blank line."""
         return "\n\n".join(words for words in ("".join(self.texts), *self.summaries) if words)
 
 
 class RefusalContentClass(ContentStruct, frozen=True, gc=False):
-    """The model declined, in these words."""
+    """A refusal of the model, with its text."""
 
     kind: ClassVar[str] = "refusal"
     mime_type: ClassVar[str] = PLAIN
@@ -461,7 +459,7 @@ class DataContentClass(ContentStruct, frozen=True, gc=False):
 
 
 class OpaqueContentClass(ContentStruct, frozen=True, gc=False):
-    """A block that only its own dialect understands, kept to the letter (``json``)."""
+    """A block that only its own dialect understands, kept exactly (``json``)."""
 
     kind: ClassVar[str] = "opaque"
     mime_type: ClassVar[str] = "application/json"
@@ -538,7 +536,7 @@ new_parts = maker(PartsContentClass)
 
 
 def is_content(value: object) -> bool:
-    """Whether a value is one of our contents."""
+    """Whether a value is a content of our classes."""
     return isinstance(value, CONTENT_CLASSES)
 
 

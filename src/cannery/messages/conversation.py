@@ -1,7 +1,7 @@
-"""A conversation: an immutable sequence of canisters and what people do with one.
+"""A conversation: an immutable sequence of canisters.
 
-It is a tuple, so everything that reads a tuple reads it; adding, slicing and replacing give new
-values. Two conversations are equal when they mean the same (see ``identity``).
+It is a tuple, so any code that reads a tuple can read it; adding, slicing and replacing give new values. Two
+conversations are equal if they have the same meaning (see ``identity``).
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _SIDES = {role: role in _SPOKEN_BY_MODEL for role in Role} | {Role.Supervisor: N
 
 
 class Exchange(NamedTuple):
-    """A call and what answered it; either side may be missing, and there may be several answers."""
+    """A call and its results; either side may be missing, and there may be several results."""
 
     invocation: InvocationCanisterClass | None
     results: tuple[ResultCanisterClass, ...]
 
 
 def _unpacked(item: Any) -> Iterable[Any]:
-    """The canisters of one argument; what is neither is refused by the conversation made of them."""
+    """The canisters of one argument; an invalid argument is refused when the conversation is built."""
     is_many = isinstance(item, Iterable) and not isinstance(item, (str, bytes, Mapping))
     return item if is_many and not is_canister(item) else (item,)
 
@@ -49,13 +49,13 @@ def _unpacked(item: Any) -> Iterable[Any]:
 class Conversation(tuple[AnyCanister, ...]):
     """An immutable sequence of canisters, compared by meaning, also with a list of canisters.
 
-    A plain tuple is never equal to one: it compares and hashes its items one by one.
+    A plain tuple is never equal to a conversation: it compares and hashes its items one by one.
     """
 
     __slots__ = ()
 
     def __new__(cls, canisters: Iterable[Canister] = ()) -> Self:
-        """Make one from canisters; anything else is refused with its position."""
+        """Build a conversation from canisters; any other value is refused with its position."""
         self = super().__new__(cls, check_items("Conversation", canisters))
         for index, canister in enumerate(self):
             if not is_canister(canister):
@@ -66,7 +66,7 @@ class Conversation(tuple[AnyCanister, ...]):
 
     @classmethod
     def trusted(cls, canisters: Iterable[Canister]) -> Conversation:
-        """Make one from what is known to be canisters."""
+        """Build a conversation from values that are known to be canisters."""
         return tuple.__new__(cls, canisters)
 
     def append(self, *canisters: Canister | Iterable[Canister]) -> Conversation:
@@ -79,8 +79,8 @@ class Conversation(tuple[AnyCanister, ...]):
     def insert(self, index: int, *canisters: Canister) -> Conversation:
         """A new conversation with more before the given position.
 
-        New messages in the middle of a wire message end it there; what follows opens another. Behind
-        nothing but a silent canister they stand before the wire message.
+        Canisters inserted in the middle of a wire message end it there; the rest opens another message. If only an
+        empty canister precedes the position, they are inserted before the wire message.
         """
         position = len(tuple(self)[:index])
         return _edited(self, position, position, Conversation(canisters))
@@ -88,14 +88,14 @@ class Conversation(tuple[AnyCanister, ...]):
     def without(self, index: int) -> Conversation:
         """A new conversation without the canister at a position.
 
-        When it opened a wire message, the next canister of that message opens it now; a call that
-        would fall to the message before it gets a silent turn to stand in.
+        If it opened a wire message, the next canister of that message opens it; a call that would fall to the message
+        before gets an empty assistant canister before it.
         """
         position = self._position(index)
         return _edited(self, position, position + 1, ())
 
     def replaced(self, index: int, canister: Canister) -> Conversation:
-        """A new conversation with another canister at a position, in the wire message of the one that stood there."""
+        """A new conversation with the canister at a position replaced, in the same wire message."""
         position = self._position(index)
         (given,) = Conversation((canister,))
         stood = self[position]
@@ -105,10 +105,10 @@ class Conversation(tuple[AnyCanister, ...]):
         return _edited(self, position, position + 1, (given,))
 
     def turns(self) -> tuple[Conversation, ...]:
-        """The groups that a wire would send as one message each.
+        """The groups of canisters that a wire sends as one message each.
 
-        A turn starts at each canister that is not joined to the one before it; calls directly after
-        what the model said belong to its turn all the same.
+        A turn starts at each canister that is not joined to the one before it, but calls directly after text of the
+        model belong to the same turn.
         """
         return tuple(Conversation.trusted(group) for group in group_turns(self))
 
@@ -137,11 +137,11 @@ class Conversation(tuple[AnyCanister, ...]):
 
     @property
     def digest(self) -> bytes:
-        """The digest of what the whole conversation means."""
+        """The digest of the meaning of the whole conversation."""
         return conversation_digest(self)
 
     def prefix_digests(self, *, reasoning: bool = True) -> tuple[bytes | None, ...]:
-        """For each position the digest of the history so far; None where nothing is added."""
+        """For each position the digest of the history so far; None for a canister that adds nothing."""
         return tuple(prefix_digests(self, reasoning=reasoning))
 
     def _position(self, index: int) -> int:
@@ -201,7 +201,7 @@ class Conversation(tuple[AnyCanister, ...]):
 
 
 def group_turns(canisters: Iterable[AnyCanister]) -> Iterator[list[AnyCanister]]:
-    """The groups that a wire would send as one message each."""
+    """The groups of canisters that a wire sends as one message each."""
     group: list[AnyCanister] = []
     for canister in canisters:
         follows = canister.joined or (
@@ -218,8 +218,8 @@ def group_turns(canisters: Iterable[AnyCanister]) -> Iterator[list[AnyCanister]]
 def begins_with(conversation: tuple[AnyCanister, ...], canisters: tuple[AnyCanister, ...]) -> bool:
     """Whether a conversation begins with these canisters or equal ones.
 
-    Tuples are compared by their first difference; where there is none, the shorter comes first. That starts with
-    identity, so it costs a few nanoseconds a canister.
+    Tuples are compared at their first difference; without one, the shorter comes first. The comparison starts with
+    identity, so it costs a few nanoseconds per canister.
     """
     try:
         return tuple.__le__(canisters, conversation)
@@ -229,12 +229,11 @@ def begins_with(conversation: tuple[AnyCanister, ...], canisters: tuple[AnyCanis
 
 
 def regrouped(before: Conversation, after: Conversation, source: str | None = None) -> Conversation:
-    """A conversation that was edited, its wire messages as they were before.
+    """The wire messages of an edited conversation, restored.
 
-    What has lost the canister that opened its wire message opens one itself, does not fall to the
-    message before it, and has the fields of the message. A canister in the place of another stands
-    in its message. Instructions that led the conversation are told from others if something stands
-    before them now; ``source`` is the dialect that knows them.
+    A canister whose opening neighbour was removed opens the wire message itself, does not fall to the message before,
+    and gets the fields of the message. A replacement stays in the message of the replaced canister. Leading
+    instructions are marked if something stands before them now; ``source`` is the dialect that reads the mark.
     """
     if begins_with(after, before):
         return after
@@ -247,7 +246,7 @@ def regrouped(before: Conversation, after: Conversation, source: str | None = No
 def _edited(
     before: Conversation, start: int, end: int, more: tuple[AnyCanister, ...]
 ) -> Conversation:
-    """A conversation with other canisters between two places; only the wire messages around them are looked at."""
+    """A conversation with other canisters between two places; only the adjacent wire messages are examined."""
     every = tuple(before)
     first, last = max(start - 1, 0), end
     while first and _follows(every[first], every[first - 1]):
@@ -274,13 +273,13 @@ def _regrouped(
     places: dict[int, int],
     groups: list[int],
 ) -> Conversation:
-    """The same where it is known at which place before each canister stood, and in which wire message."""
+    """The same, if the old place and the wire message of each canister are known."""
     kept = frozenset(places.values())
     bequests = _bequests(before, kept)
     found: list[AnyCanister] = []
     news: list[bool] = []
     current: int | None = None
-    # The group of which nothing but a silent canister was taken yet.
+    # The group from which only an empty canister was taken so far.
     silent: int | None = None
     last: AnyCanister | None = None
     for index, canister in enumerate(after):
@@ -314,7 +313,7 @@ def _regrouped(
 def _behind_silence(
     canister: AnyCanister, found: list[AnyCanister], news: list[bool]
 ) -> AnyCanister:
-    """The canister behind the silent one that opened its wire message, which comes with it from where it was taken."""
+    """The canister after the empty one that opened its wire message, which is moved together with it."""
     at = max(index for index, is_new in enumerate(news) if not is_new)
     silent = found.pop(at)
     found.append(silent.replace(joined=False) if silent.joined else silent)
@@ -323,7 +322,7 @@ def _behind_silence(
 
 
 def _bequests(before: Conversation, kept: frozenset[int]) -> dict[int | None, Residue]:
-    """What is said of wire messages by canisters that are gone, for the place of the first that is left of each."""
+    """The message fields on removed canisters, by the place of the first remaining canister of each message."""
     found: dict[int | None, Residue] = {}
     gone: AnyCanister | None = None
     said: Residue | None = None
@@ -342,7 +341,7 @@ def _bequests(before: Conversation, kept: frozenset[int]) -> dict[int | None, Re
 
 
 def _bequest(said: Residue, gone: AnyCanister, sibling: AnyCanister) -> Residue:
-    """What a canister says of its whole wire message: the envelope, and a form that the next one has too."""
+    """The fields of the whole wire message on a canister: the envelope, and a form that the next one also has."""
     own = sibling.residue
     is_common = own is not None and own.form == said.form and gone.role is sibling.role
     form = said.form if is_common and gone.role is not Role.Result else None
@@ -350,7 +349,7 @@ def _bequest(said: Residue, gone: AnyCanister, sibling: AnyCanister) -> Residue:
 
 
 def _inherit(found: list[AnyCanister], news: list[bool], said: Residue) -> None:
-    """Let the canister that opens the last wire message say what another said of it."""
+    """Give the canister that opens the last wire message the message fields of another one."""
     at = len(found) - 1
     while at > 0 and news[at - 1] and found[at].joined:
         at -= 1
@@ -367,7 +366,7 @@ def _inherit(found: list[AnyCanister], news: list[bool], said: Residue) -> None:
 def _led(
     before: Conversation, after: Conversation, places: dict[int, int], source: str
 ) -> tuple[AnyCanister, ...]:
-    """The canisters, those marked that led the conversation and are now behind what is no instruction."""
+    """The canisters, with a mark on leading instructions that are now after other canisters."""
     count = 0
     while count < len(before) and before[count].role is Role.Supervisor:
         count += 1
@@ -385,7 +384,7 @@ def _led(
 
 
 def _speaks_for(one: AnyCanister, other: AnyCanister) -> bool:
-    """Whether one canister can stand in a wire message for another."""
+    """Whether one canister can replace another in a wire message."""
     return _SIDES[one.role] == _SIDES[other.role]
 
 
@@ -395,7 +394,7 @@ def _follows(canister: AnyCanister, last: AnyCanister) -> bool:
 
 
 def _opener(canister: AnyCanister, last: AnyCanister, found: list[AnyCanister]) -> AnyCanister:
-    """The canister as the first of a wire message; a call behind the model's words needs a silent turn to start."""
+    """The canister as the first of a wire message; a call after text of the model needs an empty canister before it."""
     if canister.role is Role.Invocation and last.role in _SPOKEN_BY_MODEL:
         found.append(new_assistant(absent, canister.timestamp))
         return canister if canister.joined else canister.replace(joined=True)

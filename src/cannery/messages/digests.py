@@ -1,4 +1,4 @@
-"""SHA-256, found when something is first hashed: who only translates need not load OpenSSL, which takes its time."""
+"""SHA-256, imported on first use: translation alone does not need OpenSSL, which is slow to load."""
 
 from __future__ import annotations
 

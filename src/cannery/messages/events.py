@@ -1,8 +1,8 @@
-"""Stream events: how an answer arrives piece by piece.
+"""Stream events: the pieces of a streamed answer.
 
-An answer is ``Start``, then parts (each one ``PartStart``, any number of ``Delta``, one
-``PartEnd``, which may interleave), ``UsageReport`` and ``Finish``. ``fold`` makes the Response that
-the whole body would have given; ``unfold`` goes back.
+An answer is ``Start``, then parts (each one ``PartStart``, any number of ``Delta``, one ``PartEnd``, which may
+interleave), ``UsageReport`` and ``Finish``. ``fold`` builds the Response that the whole body would have given;
+``unfold`` is the inverse.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from cannery.messages.residue import Residue
 class Start(Struct, frozen=True, gc=False, tag=True):
     """The answer begins; ``source`` names the dialect that it is read from.
 
-    What only that dialect says of the answer, of its tokens or of its end is the residue of the event.
+    The residue of the event holds what only that dialect has about the answer, its usage or its end.
     """
 
     identifier: Absential[str] = absent
@@ -55,10 +55,9 @@ class Start(Struct, frozen=True, gc=False, tag=True):
 class PartStart(Struct, frozen=True, gc=False, tag=True):
     """A part begins: ``text``, ``reasoning``, ``refusal`` or ``invocation``.
 
-    A ``whole`` part comes with its content at once, and what is not the model's own (the result of
-    a tool that ran at the provider, say) as the ``canister`` that it is. A part with
-    ``joined=False`` opens a wire message of its own. The first part always does, but for a call that
-    is joined: it belongs to a turn without words.
+    A ``whole`` part brings its content at once; a part that is not the model's (such as the result of a tool that ran
+    at the provider) brings its ``canister``. A part with ``joined=False`` opens a wire message of its own. The first
+    part always does, except a joined call, which belongs to a turn without text.
     """
 
     index: int
@@ -75,8 +74,8 @@ class PartStart(Struct, frozen=True, gc=False, tag=True):
 class Delta(Struct, frozen=True, gc=False, tag=True):
     """More of a part.
 
-    ``channel`` says of what: its ``text``, ``summary``, ``arguments``, ``signature``, ``encrypted``
-    or a ``citation``. Reasoning may have several texts or summaries; ``segment`` says which it is.
+    ``channel`` is the field that grows: ``text``, ``summary``, ``arguments``, ``signature``, ``encrypted`` or a
+    ``citation``. Reasoning may have several texts or summaries; ``segment`` is the number of one.
     """
 
     index: int
@@ -95,7 +94,7 @@ class PartEnd(Struct, frozen=True, gc=False, tag=True):
 
 
 class UsageReport(Struct, frozen=True, gc=False, tag=True):
-    """Tokens counted so far."""
+    """The usage so far."""
 
     usage: Usage
     residue: Residue | None = None
@@ -111,7 +110,7 @@ class Finish(Struct, frozen=True, gc=False, tag=True):
 
 
 class Failure(Struct, frozen=True, gc=False, tag=True):
-    """The provider gave up in mid-stream; ``raw`` is how it said so, in its own ``dialect``."""
+    """The provider failed in mid-stream; ``raw`` is its error in its own ``dialect``."""
 
     message: str
     kind: str = "api_error"
@@ -121,7 +120,7 @@ class Failure(Struct, frozen=True, gc=False, tag=True):
 
 
 class Unknown(Struct, frozen=True, gc=False, tag=True):
-    """An event that only its own dialect understands (JSON text); ``item`` is the id of what it is about."""
+    """An event that only its own dialect understands (JSON text); ``item`` is the id of its item."""
 
     dialect: str
     name: str
@@ -136,20 +135,20 @@ _EVENTS = frozenset(get_args(Event))
 
 
 class Part:
-    """A part under way, and the canister that it becomes."""
+    """An open part, and the canister that it becomes."""
 
     def __init__(self, start: PartStart) -> None:
         self.start = start
-        # Channel -> segment -> what came of it.
+        # Channel -> segment -> its deltas.
         self.pieces: dict[str, dict[int, list[str]]] = {}
-        # The first segment of the text, which most parts have and nothing else.
+        # The first segment of the text; most parts have no other.
         self.texts: list[str] = []
         self.citations: list[Citation] = []
         self.residue = start.residue
         self.has_ended = False
 
     def add(self, delta: Delta) -> None:
-        """Take more of it."""
+        """Add a delta."""
         if delta.channel == "citation":
             if delta.citation is not None:
                 self.citations.append(delta.citation)
@@ -160,18 +159,18 @@ class Part:
             segments.setdefault(delta.segment, []).append(delta.text)
 
     def segments(self, channel: str) -> tuple[str, ...]:
-        """What came of each segment of a channel."""
+        """The content of each segment of a channel."""
         pieces = self.pieces.get(channel, {})
         if channel == "text" and self.texts:
             pieces = {0: self.texts, **pieces}
         return tuple("".join(pieces[number]) for number in sorted(pieces))
 
     def joined(self, channel: str) -> str:
-        """All that came of a channel."""
+        """The content of a channel."""
         return "".join(self.segments(channel))
 
     def canister(self, when: datetime, *, joined: bool) -> AnyCanister:
-        """The canister of what came so far."""
+        """The canister of the content so far."""
         start = self.start
         if start.kind == "invocation":
             call = (start.identifier, start.name, start.is_freeform)
@@ -209,8 +208,8 @@ class Part:
 class Folder:
     """Takes events one by one and holds the Response so far.
 
-    Each part must have one start and at most one end, and no delta outside them: anything else is
-    an UpstreamError, since guessing would mix up what the model said.
+    Each part must have one start and at most one end, and no delta outside them: anything else is an UpstreamError,
+    because guessing could mix up the model's output.
     """
 
     def __init__(self) -> None:
@@ -224,11 +223,11 @@ class Folder:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the answer came to its end."""
+        """Whether the answer is complete."""
         return self._finish is not absent and self.failure is None
 
     def feed(self, event: Event) -> None:
-        """Take the next event."""
+        """Add the next event."""
         match event:
             case Delta():
                 part = self._parts.get(event.index)
@@ -291,13 +290,13 @@ class Folder:
 
 
 def check_events(events: object) -> None:
-    """Refuse what does not give one thing after another."""
+    """Refuse a value that is not iterable."""
     if not isinstance(events, (Iterable, AsyncIterable)):
         raise MessageError("events", f"expected events one after another, got {_name_of(events)}")
 
 
 def check_event(event: Any) -> Event:
-    """Refuse what is no event."""
+    """Refuse a value that is not an event."""
     if type(event) not in _EVENTS:
         raise MessageError("events", f"expected an event, got {_name_of(event)}")
     return event  # type: ignore[no-any-return]
@@ -308,7 +307,7 @@ def _name_of(value: object) -> str:
 
 
 def fold(events: Iterable[Event]) -> Response:
-    """The Response that the events amount to; UpstreamError if the provider gave up."""
+    """The Response that the events form; UpstreamError if the provider failed."""
     if not isinstance(events, Iterable):
         raise MessageError("events", f"expected events one after another, got {_name_of(events)}")
     folder = Folder()
@@ -320,9 +319,9 @@ def fold(events: Iterable[Event]) -> Response:
 
 
 def unfold(response: Response) -> Iterator[Event]:
-    """The shortest events that fold into this Response again.
+    """The shortest sequence of events that folds into this Response.
 
-    A turn without words has no part of its own: folding makes one where a call comes first and joins it.
+    A turn without text has no part of its own: folding creates one if a call comes first and is joined.
     """
     yield Start(response.identifier, response.model, response.created, response.source)
     index = 0
@@ -375,7 +374,7 @@ def unfold_part(index: int, canister: AnyCanister, *, joined: bool) -> Iterator[
 
 
 def _says_in_pieces(content: ReasoningContentClass) -> bool:
-    """Whether deltas can say it: an empty text, signature or payload looks like none."""
+    """Whether deltas can express the content: an empty text, signature or payload looks like a missing one."""
     return content.texts != ("",) and "" not in {content.signature, content.encrypted}
 
 

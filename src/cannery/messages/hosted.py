@@ -1,9 +1,9 @@
-"""Hosted tools: what at least two providers run for a model, in words that none of them owns.
+"""Hosted tools: those that at least two providers run for a model, in provider-neutral terms.
 
-A definition says what a tool may do; a use is one call of it with what came of it. Both are derived: a request keeps
-the tool, and a conversation the block, to the letter as its dialect wrote it (``Tool.hosted``, ``OpaqueContent``), and
-each dialect has a table that reads the meaning out of its own shapes and writes it in them (``cannery.wire.hosted``).
-Signatures and encrypted payloads are no part of the meaning.
+A definition describes a tool; a use is one call of it with its outcome. Both are derived: a request keeps the tool, and
+a conversation the block, exactly as its dialect wrote it (``Tool.hosted``, ``OpaqueContent``), and each dialect has a
+table that reads the meaning out of its own shapes and writes it in them (``cannery.wire.hosted``). Signatures and
+encrypted payloads are not part of the meaning.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from msgspec import Struct
 
 
 class UserLocation(Struct, frozen=True, gc=False):
-    """Roughly where the user is."""
+    """The approximate location of the user."""
 
     city: str | None = None
     region: str | None = None
@@ -38,7 +38,7 @@ class WebSearch(Struct, frozen=True, gc=False):
 
 
 class WebFetch(Struct, frozen=True, gc=False):
-    """The model may read pages whose addresses it has seen."""
+    """The model may read pages whose URLs it has seen."""
 
     kind: ClassVar[str] = "web_fetch"
 
@@ -54,9 +54,9 @@ class CodeExecution(Struct, frozen=True, gc=False):
 
 
 class McpServer(Struct, frozen=True, gc=False):
-    """The provider may call the tools of an MCP server; ``approval`` says which calls wait for a consent, "" none.
+    """The provider may call the tools of an MCP server; ``approval`` says which calls need approval, "" for none.
 
-    ``authorization`` is a token, and ``headers`` are what else is sent to the server, by name.
+    ``authorization`` is a token, and ``headers`` are the other headers sent to the server, by name.
     """
 
     kind: ClassVar[str] = "mcp"
@@ -70,7 +70,7 @@ class McpServer(Struct, frozen=True, gc=False):
 
 
 class FileSearch(Struct, frozen=True, gc=False):
-    """The model may search stores of files, which only their provider has; ``filter`` narrows what is searched."""
+    """The model may search file stores, which only their provider has; ``filter`` restricts the search."""
 
     kind: ClassVar[str] = "file_search"
 
@@ -80,7 +80,7 @@ class FileSearch(Struct, frozen=True, gc=False):
 
 
 class ComputerUse(Struct, frozen=True, gc=False):
-    """The model may use a computer by actions that it knows, but for those that are ``excluded``."""
+    """The model may use a computer by actions that it knows, except the ``excluded`` ones."""
 
     kind: ClassVar[str] = "computer_use"
 
@@ -89,7 +89,7 @@ class ComputerUse(Struct, frozen=True, gc=False):
 
 
 class ImageGeneration(Struct, frozen=True, gc=False):
-    """The model may make images; ``aspect`` is their width to their height, such as 3:2."""
+    """The model may generate images; ``aspect`` is the aspect ratio, such as 3:2."""
 
     kind: ClassVar[str] = "image_generation"
 
@@ -105,7 +105,7 @@ HostedTool: TypeAlias = Union[  # noqa: UP007 - a closed set
 
 
 class Search(Struct, frozen=True, gc=False):
-    """A search of the web."""
+    """A web search."""
 
     kind: ClassVar[str] = "web_search"
 
@@ -113,7 +113,7 @@ class Search(Struct, frozen=True, gc=False):
 
 
 class Fetch(Struct, frozen=True, gc=False):
-    """Pages that were read; ``pattern`` is what was looked for in them."""
+    """Pages that were read; ``pattern`` is a text that was looked for in them."""
 
     kind: ClassVar[str] = "web_fetch"
 
@@ -131,7 +131,7 @@ class Run(Struct, frozen=True, gc=False):
 
 
 class McpCall(Struct, frozen=True, gc=False):
-    """A call of a tool on an MCP server; ``arguments`` is their exact text."""
+    """A call of an MCP server's tool; ``arguments`` is their exact text."""
 
     kind: ClassVar[str] = "mcp"
 
@@ -141,7 +141,7 @@ class McpCall(Struct, frozen=True, gc=False):
 
 
 class FileQuery(Struct, frozen=True, gc=False):
-    """A search of stores of files."""
+    """A search of file stores."""
 
     kind: ClassVar[str] = "file_search"
 
@@ -155,12 +155,12 @@ HostedCall: TypeAlias = Union[  # noqa: UP007 - the same
 
 # --- what came of them -------------------------------------------------------------------------
 
-# The error of a use of which nothing more is told.
+# The error of a failed use without details.
 FAILED = "the call failed"
 
 
 class Source(Struct, frozen=True, gc=False):
-    """A page or a file that was found; ``text`` is what it says there, ``age`` how old the page is."""
+    """A page or a file that was found; ``text`` is its content, ``age`` the age of the page."""
 
     url: str | None = None
     title: str | None = None
@@ -170,15 +170,15 @@ class Source(Struct, frozen=True, gc=False):
 
 
 class Sources(Struct, frozen=True, gc=False):
-    """What a search found, or the pages that were read."""
+    """The results of a search, or the pages that were read."""
 
     items: tuple[Source, ...] = ()
 
 
 class Output(Struct, frozen=True, gc=False):
-    """What a program printed or a tool answered, and the files that it made.
+    """The output of a program or a tool, and the files that it created.
 
-    ``exit_code`` is None where none was told.
+    ``exit_code`` is None if unknown.
     """
 
     text: str = ""
@@ -191,9 +191,9 @@ HostedResult: TypeAlias = Union[Sources, Output]  # noqa: UP007 - the same
 
 
 class HostedUse(Struct, frozen=True, gc=False):
-    """One call of a hosted tool and what came of it; ``result`` is None until, or unless, it is told.
+    """One call of a hosted tool and its outcome; ``result`` is None until, or unless, it is known.
 
-    ``error`` says what went wrong, in a word of the provider or in a sentence.
+    ``error`` is the provider's error word or a sentence.
     """
 
     identifier: str
@@ -203,11 +203,11 @@ class HostedUse(Struct, frozen=True, gc=False):
 
     @property
     def has_failed(self) -> bool:
-        """Whether something went wrong, by what the provider or the program said."""
+        """Whether the use failed, according to the provider or the program."""
         exit_code = self.result.exit_code if isinstance(self.result, Output) else None
         return self.error is not None or bool(exit_code)
 
     @property
     def kind(self) -> str:
-        """What kind of tool was used."""
+        """The kind of tool that was used."""
         return self.call.kind

@@ -1,9 +1,8 @@
-"""Identity over meaning: when two canisters, or two histories, say the same.
+"""Identity over meaning: when two canisters, or two histories, are equal.
 
-``docs/identity.md`` specifies every byte. Time, residue, grouping, cache marks, call ids, the MIME
-type of media, file names and citations stay outside; a result refers to its call by position;
-base64 is compared as bytes. A digest exists for every canister, and computing one never reads a
-store: content that lies there takes part by its id.
+``docs/identity.md`` specifies every byte. Time, residue, grouping, cache marks, call ids, the MIME type of media, file
+names and citations are excluded; a result refers to its call by position; base64 is compared as bytes. A digest exists
+for every canister, and computing one never reads a store: stored content is included by its id.
 """
 
 from __future__ import annotations
@@ -38,15 +37,15 @@ from cannery.messages.role import Role
 VERSION = b"cannery-identity-1"
 # SHA-256 of the version, a space and "conversation".
 ROOT = bytes.fromhex("49493650c7be61b16b6cb95021e2fb21aaf6260aad2ebe364bffaad4899f1804")
-# A result's text is compared as a JSON value if it is shorter than this and looks like one. Longer
-# text is compared by its hash, which is all that a store has at hand.
+# A result's text is compared as a JSON value if it is shorter than this and looks like one. Longer text is compared by
+# its hash, which a store has at hand.
 READ_AS_JSON = 1024
 _ORPHAN = b"orphan"
 _MODEL_ROLES = frozenset({Role.Assistant.value, Role.Invocation.value})
 
 
 def digest(canister: Canister) -> bytes:
-    """The 32-byte digest of what one canister means, outside any conversation."""
+    """The 32-byte digest of the meaning of one canister, outside any conversation."""
     ours: Any = canister
     memo = ours.memo()
     known = memo.get("digest")
@@ -59,10 +58,10 @@ def digest(canister: Canister) -> bytes:
 
 
 class PrefixChain:
-    """The digests of a history that grows: each holds all that was said up to it.
+    """The digests of a growing history: each covers all canisters up to it.
 
-    An assistant turn without words adds nothing. With ``reasoning=False`` thoughts add nothing
-    either: that is how a history is recognised that a client sends back without them.
+    An assistant canister without content adds nothing. With ``reasoning=False`` reasoning adds nothing either, so that
+    a history is recognised when a client sends it back without reasoning.
     """
 
     __slots__ = ("_calls", "_chain", "_ordinals", "_reasoning")
@@ -74,7 +73,7 @@ class PrefixChain:
         self._reasoning = reasoning
 
     def extend(self, canisters: Iterable[Canister]) -> list[bytes | None]:
-        """The digest after each of some more canisters, or None where one adds nothing."""
+        """The digest after each of some more canisters, or None for one that adds nothing."""
         return list(map(self.add, canisters))
 
     def add(self, canister: Any) -> bytes | None:
@@ -97,10 +96,10 @@ class PrefixChain:
 
 
 class Said(NamedTuple):
-    """The digest of what was said in a history so far, by which it is recognised.
+    """The digest of a history by which it is recognised.
 
-    Until the model says something, ``chain`` holds setup and questions, so that the same question under other
-    instructions is something else, and ``questions`` the questions alone. With the first answer the chain goes on from
+    Until the model's first answer, ``chain`` covers setup and questions, so that the same question under other
+    instructions differs, and ``questions`` covers the questions alone. With the first answer the chain continues from
     the questions, ``questions`` is empty, and setup adds nothing any more: instructions may change.
     """
 
@@ -108,14 +107,14 @@ class Said(NamedTuple):
     questions: bytes
 
     def followed(self, role: str, own: bytes, *, is_setup: bool) -> Said:
-        """With one more canister, given by its own digest (and a result's mark)."""
+        """The history with one more canister, given by its own digest (and a result's mark)."""
         chain, questions = self
         if not questions:
             return self if is_setup else Said(continued(chain, own), b"")
         if is_setup:
             return Said(continued(chain, own), questions)
         if questions == ROOT and role != "user":
-            # What stands before the first question is setup, whatever its role.
+            # Everything before the first question is setup, whatever its role.
             return Said(continued(chain, own), questions)
         if role in _MODEL_ROLES:
             return Said(continued(questions, own), b"")
@@ -126,12 +125,12 @@ NOTHING_SAID = Said(ROOT, ROOT)
 
 
 def continued(chain: bytes, own: bytes) -> bytes:
-    """The digest of a history that goes on with a canister, given by its own digest (and a result's mark)."""
+    """The digest of a history extended by a canister, given by its own digest (and a result's mark)."""
     return digests.sha256(chain + own).digest()
 
 
 def answer_mark(ordinal: int | None) -> bytes:
-    """What a result adds to its own digest: which of the calls so far it answers, counted from 0; None for none."""
+    """The addition to a result's own digest: the position of the call it answers, counted from 0; None for none."""
     return _ORPHAN if ordinal is None else b"%d" % ordinal
 
 
@@ -143,23 +142,23 @@ def meaning(canister: Any, *, reasoning: bool = True) -> bytes | None:
 
 
 def text_meaning(role: Role, text: str) -> bytes:
-    """The digest of a canister of plain text that says something, in one of the roles that have such."""
+    """The digest of a canister of non-empty plain text, in one of the roles that can have it."""
     return _of_text(_BEFORE_TEXT[role], text)
 
 
 def prefix_digests(
     canisters: Iterable[Canister], *, reasoning: bool = True
 ) -> Iterator[bytes | None]:
-    """For each canister the digest of the history up to and with it, or None where it adds nothing.
+    """For each canister the digest of the history up to and including it, or None if it adds nothing.
 
-    An assistant turn without words adds nothing. With ``reasoning=False`` thoughts add nothing
-    either: that is how a history is recognised that a client sends back without them.
+    An assistant canister without content adds nothing. With ``reasoning=False`` reasoning adds nothing either, so that
+    a history is recognised when a client sends it back without reasoning.
     """
     return map(PrefixChain(reasoning=reasoning).add, canisters)
 
 
 def _after_text(chain: bytes, before: bytes, text: str) -> bytes:
-    """The digest of a history that goes on with plain text that says something: the commonest by far."""
+    """The digest of a history extended by non-empty plain text, by far the most common case."""
     return digests.sha256(chain + _of_text(before, text)).digest()
 
 
@@ -168,7 +167,7 @@ def _of_text(before: bytes, text: str) -> bytes:
     return digests.sha256(before + digests.sha256(utf8(text)).digest()).digest()
 
 
-# Clients send what was said before with every turn, and applications their prompt with every history.
+# Clients send the earlier messages again with every turn, and applications their prompt with every history.
 _after_short_text = functools.lru_cache(2048)(_after_text)
 _SHORT = 1024
 
@@ -189,7 +188,7 @@ def _adds_nothing(canister: CanisterStruct, *, reasoning: bool) -> bool:
 
 
 def _is_empty(held: Any) -> bool:
-    """Whether held content is absent or plain text without a character."""
+    """Whether held content is absent or empty plain text."""
     if held is absent or type(held) is str:
         return not held
     if type(held) in {TextualContentClass, PartsContentClass}:
@@ -235,14 +234,14 @@ def _result_fields(canister: ResultCanisterClass) -> list[bytes]:
     if stated is not absent and _is_empty(held):
         held = stated
     fields = [b"error" if canister.is_error else b"ok", *(_json_answer(held) or _held_fields(held))]
-    # An error in the words of the content says no more than the flag, which is all that wires have.
+    # An error that repeats the content adds nothing to the flag, and wires have only the flag.
     if stated is not absent and _held_fields(stated) != _held_fields(held):
         fields += [b"error", utf8(stated)]
     return fields
 
 
 def _json_answer(held: Any) -> list[bytes] | None:
-    """The fields of short text that is a JSON object or list, as if it were data; else None."""
+    """The fields of short text that is a JSON object or list, as for data content; else None."""
     if type(held) is TextualContentClass and held.is_hydrated:
         held = held.text
     if type(held) is not str or held[:1] not in {"{", "["} or len(utf8(held)) >= READ_AS_JSON:
@@ -324,7 +323,7 @@ def _payload_fields(content: BinaryContentStruct) -> list[bytes]:
 
 
 def _id_field(content_id: str) -> bytes:
-    """The hash in a content id; an elided id, as print has it, counts as its own text."""
+    """The hash in a content id; an elided id, as printed, counts as its own text."""
     try:
         return bytes.fromhex(content_id.removeprefix("sha256:"))
     except ValueError:
@@ -341,7 +340,7 @@ def _canonical(text: str) -> bytes | None:
 
 
 def _framed(fields: Iterable[bytes]) -> bytes:
-    """Fields behind their lengths, behind the version."""
+    """The version, then fields with their lengths before them."""
     pieces = [VERSION]
     for field in fields:
         pieces += (len(field).to_bytes(8, "big"), field)
@@ -357,7 +356,7 @@ def _no_text() -> list[bytes]:
     return _held_fields("")
 
 
-# What is hashed for plain text, up to the hash of the text: the commonest digest by far.
+# The hashed bytes for plain text, up to the hash of the text: by far the most common digest.
 _BEFORE_TEXT = {
     role: _framed([role.value.encode(), b"text", bytes(32)])[:-32]
     for role in (Role.User, Role.Assistant, Role.Supervisor)

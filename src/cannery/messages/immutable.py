@@ -1,7 +1,7 @@
 """Deeply immutable JSON values: ``Dictionary`` for objects, ``Array`` for lists.
 
-They compare equal to the plain dict or list that they were made from and hash by value. Nothing
-that can be reached from one can be changed.
+They compare equal to the plain dict or list that they were made from and hash by value. Nothing reachable from one can
+be changed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from msgspec.structs import force_setattr
 from cannery.errors import MessageError
 from cannery.messages.checked import CheckedMeta, check_items, check_text, maker
 
-# Deeper values are refused: whether they can be walked would depend on the caller's stack.
+# Deeper values are refused: otherwise the caller's stack would decide whether they can be walked.
 MAX_DEPTH = 128
 _SCALARS = frozenset({int, bool, type(None)})
 
@@ -28,7 +28,7 @@ class Array(tuple[Any, ...]):
     __slots__ = ()
 
     def __new__(cls, items: Iterable[Any] = ()) -> Self:
-        """Make one from JSON values; anything else is refused with its position."""
+        """Build an array from JSON values; any other value is refused with its position."""
         return cast("Self", freeze(check_items("Array", items), "Array"))
 
     def __eq__(self, other: object) -> bool:
@@ -76,8 +76,8 @@ class Dictionary(Struct, frozen=True, gc=False, eq=False, metaclass=CheckedMeta)
         return freeze(plain, "Dictionary")  # type: ignore[no-any-return]
 
     def __post_init__(self) -> None:
-        # CPython (3.11 to 3.14) calls a class past its metaclass where the same line of code has
-        # called builtin classes before: ``convert(value)`` with dict, then with Dictionary.
+        # CPython (3.11 to 3.14) calls a class past its metaclass if the same line of code has called builtin classes
+        # before: ``convert(value)`` with dict, then with Dictionary.
         given: Any = self._proxy
         if type(given) is not MappingProxyType:
             force_setattr(self, "_proxy", MappingProxyType(dict(Dictionary._make(given).items())))
@@ -141,7 +141,7 @@ _dictionary = maker(Dictionary)
 
 
 def freeze(value: Any, where: str = "value") -> Any:
-    """The immutable form of a JSON value; refuses what JSON cannot say, naming the place."""
+    """The immutable form of a JSON value; a value that JSON cannot express is refused with its place."""
     try:
         return _freeze(value, MAX_DEPTH)
     except _Refused as refused:
@@ -150,7 +150,7 @@ def freeze(value: Any, where: str = "value") -> Any:
 
 
 class _Refused(Exception):  # noqa: N818 - never leaves this module
-    """Why a value cannot be frozen; the path grows on the way out, so that success pays nothing."""
+    """The reason why a value cannot be frozen; the path grows on the way out, so that success costs nothing."""
 
     def __init__(self, problem: str) -> None:
         self.problem = problem
@@ -158,7 +158,7 @@ class _Refused(Exception):  # noqa: N818 - never leaves this module
 
 
 class _TooDeep(_Refused):
-    """Said without its path, which nobody would want to read."""
+    """Raised without its path, which would be unreadably long."""
 
     def __init__(self) -> None:
         super().__init__(f"nested more than {MAX_DEPTH} levels deep")
@@ -225,7 +225,7 @@ def _plain_scalar(value: Any) -> Any:
 
 
 def thaw(value: Any) -> Any:
-    """The plain dicts and lists that JSON encoders know."""
+    """The plain dicts and lists that JSON encoders accept."""
     if isinstance(value, Mapping):
         return {key: thaw(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

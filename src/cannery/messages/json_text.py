@@ -1,7 +1,7 @@
-"""JSON kept as the exact text that somebody wrote, with its value on demand.
+"""JSON kept as its exact original text, with its value on demand.
 
-Tool arguments, schemas, data and opaque blocks are held this way: the text is what goes back on the
-wire, the value is parsed only when it is looked at.
+Tool arguments, schemas, data and opaque blocks are held this way: the text is sent back on the wire, and the value is
+parsed only when it is read.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 _decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_raw = msgspec.json.Decoder(msgspec.Raw).decode
-# Compiled when they are needed, which is rarely: importing stays cheap.
+# Compiled on first use, which is rare: importing stays cheap.
 _BRACKETS = r'(?s:"(?:[^"\\]|\\.)*+"|[\[\]{}])'
 _ESCAPES = (
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"  # a pair: one character
@@ -30,7 +30,7 @@ _EXACT = 2**53
 
 
 def utf8(text: str) -> bytes:
-    """The text in UTF-8; half a surrogate pair becomes U+FFFD."""
+    """The text in UTF-8; half of a surrogate pair becomes U+FFFD."""
     try:
         return text.encode()
     except UnicodeEncodeError:
@@ -44,23 +44,23 @@ def write_json(value: Any, where: str = "value") -> str:
         try:
             return _encode(value).decode()
         except TypeError:
-            # Only values of the model need to be thawed; what a decoder gave is plain already.
+            # Only values of the model need to be thawed; decoded values are already plain.
             return _encode(thaw(value)).decode()
     except (TypeError, ValueError, RecursionError, OverflowError) as error:
         raise MessageError(where, f"not a JSON value: {error}") from None
 
 
 def read_json(text: str) -> Any:
-    """The frozen value of JSON text; ValueError if it is none."""
+    """The frozen value of JSON text; ValueError if it is not JSON."""
     return freeze(decode_json(text))
 
 
 def decode_json(text: str | bytes) -> Any:
-    """The plain value of JSON text; ValueError if it is none."""
+    """The plain value of JSON text; ValueError if it is not JSON."""
     try:
         return _decode(text)
     except RecursionError:
-        # Whether deep text can be read depends on the caller's stack; what we say of it must not.
+        # The caller's stack limits the depth that can be read; our answer must not depend on it.
         if depth(text, MAX_DEPTH) <= MAX_DEPTH:
             raise
         raise ValueError(f"nested more than {MAX_DEPTH} levels deep") from None
@@ -74,8 +74,8 @@ def decode_json(text: str | bytes) -> Any:
 
 
 def decode_vast(text: str) -> Any:
-    """The plain value of JSON text; a number that is too large to be held is the ``Raw`` text that spells it."""
-    import json  # imported when it is needed, which is rarely
+    """The plain value of JSON text; a number that is too large to hold stays the ``Raw`` text of the number."""
+    import json  # imported on first use, which is rare
 
     return json.loads(
         text, parse_constant=_refuse, parse_float=_spelled_float, parse_int=_spelled_integer
@@ -94,14 +94,14 @@ def _spelled_float(text: str) -> float | msgspec.Raw:
 def _spelled_integer(text: str) -> int | msgspec.Raw:
     try:
         return int(text)
-    except ValueError:  # Python reads so many digits at once and no more
+    except ValueError:  # The most digits that Python converts at once
         return msgspec.Raw(text.encode())
 
 
 def _without_lone_surrogates(text: str | bytes) -> str | None:
     """The text with lone surrogates, escaped or not, as U+FFFD; None if it has none.
 
-    The grammar of JSON allows them, and models write them; no Unicode text can say them.
+    The JSON grammar allows them, and models write them; Unicode text cannot contain them.
     """
     if not isinstance(text, str):
         return None
@@ -112,7 +112,7 @@ def _without_lone_surrogates(text: str | bytes) -> str | None:
 
 
 def find_lone_surrogate(text: str) -> int:
-    """Where JSON text has an escape for half of a surrogate pair; -1 if it has none."""
+    """The position of an escape for half of a surrogate pair in JSON text; -1 if it has none."""
     if "\\u" not in text:
         return -1
     halves = (found.start() for found in re.finditer(_ESCAPES, text) if found[1])
@@ -120,7 +120,7 @@ def find_lone_surrogate(text: str) -> int:
 
 
 def is_blank(text: str) -> bool:
-    """Whether the text has nothing but what JSON calls white space."""
+    """Whether the text is only JSON white space."""
     return not text or not text.strip(" \t\n\r")
 
 
@@ -145,7 +145,7 @@ def is_json_object(text: str) -> bool:
 
 
 def read_object(text: str) -> Dictionary | None:
-    """The object that the text spells, or None; the empty text means the empty object."""
+    """The object in a text, or None; the empty text means the empty object."""
     if is_blank(text):
         return Dictionary()
     try:
@@ -156,7 +156,7 @@ def read_object(text: str) -> Dictionary | None:
 
 
 def canonical(value: Any) -> str:
-    """The one spelling of a JSON value that identity uses; ValueError beyond the depth limit.
+    """The single spelling of a JSON value that identity uses; ValueError beyond the depth limit.
 
     Keys sorted, no spaces, numbers by value: ``docs/identity.md`` has the rules.
     """
@@ -172,7 +172,7 @@ def canonical_text(text: str) -> str | None:
 
 
 def depth(text: str | bytes, most: int | None = None) -> int:
-    """How deeply the brackets of JSON text nest; beyond ``most`` it is read no further."""
+    """The nesting depth of the brackets in JSON text; scanning stops beyond ``most``."""
     if isinstance(text, bytes):
         text = text.decode("utf-8", "replace")
     level = deepest = 0
@@ -211,7 +211,7 @@ def _check_depth(depth_left: int) -> None:
 
 
 def _canonical_float(value: float) -> Any:
-    """An integer if it surely is one, else the shortest digits and a power of ten: ``15e-1``."""
+    """An integer if the value certainly is one, else the shortest digits and a power of ten: ``15e-1``."""
     if value.is_integer() and abs(value) < _EXACT:
         return int(value)
     mantissa, _, exponent = repr(value).partition("e")

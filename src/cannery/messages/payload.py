@@ -1,7 +1,7 @@
-"""Where the bytes of binary content are: here, here as base64 text, in a store, or somewhere else.
+"""The payload of binary content: bytes, base64 text, content in a store, or a location elsewhere.
 
-A payload is one of ``bytes``, ``Base64`` (decoded only when somebody looks), ``Deferred`` (a store
-loads it) and ``Location`` (a URL or a provider's file id, which nobody here fetches).
+A payload is one of ``bytes``, ``Base64`` (decoded only on access), ``Deferred`` (loaded from a store) and ``Location``
+(a URL or a provider's file id, which is never fetched here).
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from cannery.messages.absence import Absential, absent
 from cannery.messages.checked import CheckedMeta, check_name, check_text, maker, rebuild
 
 _CONTENT_ID = re.compile(r"sha256:[0-9a-f]{64}")
-_ELIDED_ID = r"sha256:[0-9a-f]*(?:\.\.\.|…)"  # compiled when it is needed, which is rarely
+_ELIDED_ID = r"sha256:[0-9a-f]*(?:\.\.\.|…)"  # compiled on first use, which is rare
 _NOTHING = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 _URL_SAFE = str.maketrans("-_", "+/")
 _NOT_BASE64 = r"[^A-Za-z0-9+/]"  # the same
 _ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-# How many characters tell base64 from other text; larger data is not scanned whole.
+# How many characters distinguish base64 from other text; larger data is not scanned whole.
 _CLOSELY = 4_000
 
 
 class Base64(Struct, frozen=True, gc=False, eq=False):
-    """Base64 text as it came, either alphabet, with or without padding or line breaks."""
+    """Base64 text in its original form: either alphabet, with or without padding or line breaks."""
 
     text: str
-    # What ``standard`` found.
+    # The result of ``standard``.
     _standard: Absential[str | None] = absent
 
     @property
     def standard(self) -> str | None:
-        """The text in the standard alphabet with padding, found once; None if it is not base64."""
+        """The text in the standard alphabet with padding, computed once; None if it is not base64."""
         if self._standard is absent:
             force_setattr(self, "_standard", self._found())
         return self._standard  # type: ignore[return-value]
@@ -49,7 +49,7 @@ class Base64(Struct, frozen=True, gc=False, eq=False):
         return None if data is None else binascii.b2a_base64(data, newline=False).decode()
 
     def head(self, length: int) -> str:
-        """The first characters of the text, without touching the rest."""
+        """The first characters of the text, without reading the rest."""
         return self.text[:length]
 
     def read(self) -> bytes | None:
@@ -74,7 +74,7 @@ class Base64(Struct, frozen=True, gc=False, eq=False):
 
     @property
     def is_readable(self) -> bool:
-        """Whether the text decodes."""
+        """Whether the text can be decoded."""
         return self.read() is not None
 
     def __eq__(self, other: object) -> bool:
@@ -97,7 +97,7 @@ class Base64(Struct, frozen=True, gc=False, eq=False):
 def _is_standard(text: str) -> bool:
     """Whether a text passes as base64 in the standard alphabet with padding.
 
-    Of a long one only the beginning and the end are looked at closely: reading all of it costs more than sending it.
+    Of a long text only the beginning and the end are checked: scanning all of it costs more than sending it.
     """
     if len(text) % 4 or not text.isascii() or "-" in text or "_" in text or "\n" in text:
         return False
@@ -107,7 +107,7 @@ def _is_standard(text: str) -> bool:
 
 
 class Location(Struct, frozen=True, gc=False, metaclass=CheckedMeta):
-    """Bytes that lie elsewhere: a ``url`` anyone may fetch, or one provider's ``file`` id."""
+    """Bytes elsewhere: a ``url`` that anyone may fetch, or one provider's ``file`` id."""
 
     kind: str
     value: str
@@ -131,7 +131,7 @@ new_location = maker(Location)
 
 @runtime_checkable
 class Deferred(Protocol):
-    """Content in a store that is loaded when it is looked at."""
+    """Content in a store that is loaded on access."""
 
     @property
     def content_id(self) -> str:
@@ -139,14 +139,14 @@ class Deferred(Protocol):
 
     @property
     def size(self) -> int:
-        """How many bytes it has."""
+        """The number of bytes."""
 
     def load(self) -> bytes:
-        """The bytes; raises a StorageError or ContentNotFoundError when they cannot be had."""
+        """The bytes; raises a StorageError or ContentNotFoundError if they cannot be loaded."""
 
 
 class NotHydrated(Struct, frozen=True, gc=False):
-    """Content known only by its id: nobody here can load it."""
+    """Content of which only the id is known and which cannot be loaded."""
 
     content_id: str
     size: int = -1
@@ -165,7 +165,7 @@ def content_id_of(data: bytes) -> str:
 
 
 def check_content_id(where: str, value: object) -> str | None:
-    """A well-formed content id, or None for an elided one, as print has it (``sha256:ab12...``)."""
+    """A well-formed content id, or None for an elided one, as printed (``sha256:ab12...``)."""
     text = check_text(where, value)
     if _CONTENT_ID.fullmatch(text):
         return text
@@ -182,7 +182,7 @@ def check_match(where: str, content_id: str, data: bytes) -> None:
 
 
 def payload_bytes(payload: Payload) -> bytes:
-    """The bytes of a payload; MessageError for what lies elsewhere."""
+    """The bytes of a payload; MessageError for a location."""
     if isinstance(payload, bytes):
         return payload
     if isinstance(payload, Base64):
@@ -193,7 +193,7 @@ def payload_bytes(payload: Payload) -> bytes:
 
 
 def held_id(held: Any) -> object:
-    """What held text or a payload is known by, wherever and however it is kept; loads nothing."""
+    """The identity of held text or a payload, in whatever form it is held; loads nothing."""
     if isinstance(held, str):
         return content_id_of(_encoded(held))
     if isinstance(held, bytes):
@@ -223,7 +223,7 @@ def _encoded(text: str) -> bytes:
 def check_payload(
     name: str, data: Any, content_id: Absential[str], location: Absential[Location | str]
 ) -> Payload:
-    """The payload of what a constructor was given; refuses what contradicts itself."""
+    """The payload for a constructor's arguments; refuses contradictory ones."""
     known = None if content_id is absent else check_content_id(f"{name}.content_id", content_id)
     if location is not absent:
         if data is not None:

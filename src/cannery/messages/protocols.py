@@ -1,7 +1,7 @@
-"""What canisters and contents look like from outside: the protocols that code should ask for.
+"""The protocols of canisters and contents, which code should accept.
 
-``isinstance`` with one of them answers without reading any content: for our own classes by their
-kind, for anybody else's by the attributes and the role or MIME type that they show.
+``isinstance`` with one of them answers without reading any content: our own classes by their kind, any other class by
+its attributes and its role or MIME type.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 else:
     _ProtocolMeta = type(Protocol)
 
-# Protocol -> our classes of that kind; filled by ``implement`` where the classes are.
+# Protocol -> our classes of that kind; filled by ``implement`` in the modules of the classes.
 _OURS: dict[type, tuple[type, ...]] = {}
 _ALL_OURS: set[type] = set()
 
@@ -38,7 +38,7 @@ class RecognisingMeta(_ProtocolMeta):
 
 
 def implement(protocol: Any, *classes: type) -> None:
-    """Say which of our classes are of a protocol's kind."""
+    """Register our classes that are of a protocol's kind."""
     _OURS[protocol] = classes
     _ALL_OURS.update(classes)
 
@@ -62,7 +62,7 @@ class TextualContent(Content, Protocol):
 
 
 class BinaryContent(Content, Protocol):
-    """What image, audio, video and file have in common."""
+    """The common part of image, audio, video and file."""
 
     @property
     def data(self) -> bytes:
@@ -85,7 +85,7 @@ class AudioContent(BinaryContent, Protocol):
 
 @runtime_checkable
 class VideoContent(BinaryContent, Protocol):
-    """A moving picture."""
+    """A video."""
 
 
 @runtime_checkable
@@ -98,30 +98,30 @@ class Canister(Protocol, metaclass=RecognisingMeta):
 
     @property
     def timestamp(self) -> datetime:
-        """When it was said, or received."""
+        """The time of the message, or of its receipt."""
 
 
 @runtime_checkable
 class UserCanister(Canister, Protocol):
-    """What the user said."""
+    """A user message."""
 
     @property
     def content(self) -> Content:
-        """What was said."""
+        """The content."""
 
 
 @runtime_checkable
 class AssistantCanister(Canister, Protocol):
-    """What the model said."""
+    """A message of the model."""
 
     @property
     def content(self) -> Absential[Content]:
-        """What was said; absent when the model only asked for tools."""
+        """The content; absent if the model only calls tools."""
 
 
 @runtime_checkable
 class SupervisorCanister(Canister, Protocol):
-    """Instructions that stand above the conversation."""
+    """Instructions that rank above the conversation."""
 
     @property
     def content(self) -> Content:
@@ -143,11 +143,11 @@ class DocumentCanister(Canister, Protocol):
 
 @runtime_checkable
 class InvocationCanister(Canister, Protocol):
-    """The model asks for a tool."""
+    """A tool call of the model."""
 
     @property
     def identifier(self) -> str:
-        """What a result refers to."""
+        """The identifier that a result refers to."""
 
     @property
     def name(self) -> str:
@@ -155,12 +155,12 @@ class InvocationCanister(Canister, Protocol):
 
     @property
     def arguments(self) -> Dictionary:
-        """What it is called with."""
+        """The arguments of the call."""
 
 
 @runtime_checkable
 class ResultCanister(Canister, Protocol):
-    """What a tool answered."""
+    """A tool result."""
 
     @property
     def invocation_id(self) -> str:
@@ -168,14 +168,14 @@ class ResultCanister(Canister, Protocol):
 
     @property
     def content(self) -> Content:
-        """The answer."""
+        """The content of the result."""
 
     @property
     def error(self) -> Absential[str]:
-        """What went wrong, if something did."""
+        """The error, if the tool failed."""
 
 
-# What tells kinds apart that have the same attributes.
+# The distinguishing value of kinds that have the same attributes.
 _DISTINCTIONS: dict[str, Any] = {
     "ImageContent": lambda content: content.mime_type.startswith("image/"),
     "AudioContent": lambda content: content.mime_type.startswith("audio/"),

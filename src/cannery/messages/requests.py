@@ -1,7 +1,7 @@
-"""Requests and responses: a conversation and what is asked for around it.
+"""Requests and responses: a conversation with its settings and tools, and the model's answer.
 
-Controls are what several providers have under different names; what only one has stays in the
-residue. Calling a class checks what it is given; ``new_request`` and its like do not, for decoders.
+Controls are settings that several providers have under different names; a setting of a single provider stays in the
+residue. Calling a class checks its arguments; ``new_request`` and its siblings do not, for decoders.
 """
 
 from __future__ import annotations
@@ -104,9 +104,8 @@ class FinishReason(enum.Enum):
 class Tool(CheckedStruct, frozen=True, gc=False):
     """A tool that the model may call.
 
-    ``schema`` is the JSON text of its parameters (a mapping becomes that); a custom tool has a
-    ``grammar`` (JSON text) or nothing instead; a hosted tool (``hosted`` is its JSON text) belongs
-    to one provider.
+    ``schema`` is the JSON text of its parameters (a mapping is converted); a custom tool has a ``grammar`` (JSON text)
+    or nothing instead; a hosted tool (``hosted`` is its JSON text) belongs to one provider.
     """
 
     name: str
@@ -152,7 +151,7 @@ class Tool(CheckedStruct, frozen=True, gc=False):
 class ToolChoice(CheckedStruct, frozen=True, gc=False):
     """Which tools the model may or must call: auto, none, required, named or allowed.
 
-    ``allowed`` lets the model choose among ``names``; ``must_call`` says that it has to choose one.
+    ``allowed`` lets the model choose among ``names``; ``must_call`` requires it to choose one.
     """
 
     mode: str
@@ -188,7 +187,7 @@ class ToolChoice(CheckedStruct, frozen=True, gc=False):
 
 
 class OutputFormat(CheckedStruct, frozen=True, gc=False):
-    """The shape of the answer: text, json, or schema (with the JSON text of the schema)."""
+    """The format of the output: text, json, or schema (with the JSON text of the schema)."""
 
     kind: str
     schema: Absential[str] = absent
@@ -206,7 +205,7 @@ class OutputFormat(CheckedStruct, frozen=True, gc=False):
 
 
 class Thinking(CheckedStruct, frozen=True, gc=False):
-    """How much the model may think: an ``effort`` word, a ``budget`` in tokens, or a plain switch.
+    """The thinking setting: an ``effort`` word, a ``budget`` in tokens, or a plain switch.
 
     ``summary`` says whether and how thoughts are shown.
     """
@@ -227,7 +226,7 @@ class Thinking(CheckedStruct, frozen=True, gc=False):
 
 
 class Controls(CheckedStruct, frozen=True, gc=False):
-    """The knobs that several providers have."""
+    """The settings that several providers have."""
 
     max_tokens: Absential[int] = absent
     temperature: Absential[float] = absent
@@ -275,10 +274,10 @@ def _tools(where: str, value: Any) -> tuple[Tool, ...]:
 
 
 class Request(CheckedStruct, frozen=True, gc=False):
-    """What an application asks of a model; ``source`` names the dialect it was read from.
+    """A request of an application to a model; ``source`` names the dialect it was read from.
 
-    ``replace`` keeps the residue, since it is about the rest. A conversation that was edited keeps
-    its wire messages apart: what has lost its first canister does not fall to its neighbour.
+    ``replace`` keeps the residue, because it concerns the other fields. An edited conversation keeps its wire messages
+    apart: a message without its first canister does not fall to its neighbour.
     """
 
     conversation: Conversation
@@ -316,7 +315,7 @@ class Request(CheckedStruct, frozen=True, gc=False):
     }
 
     def replace(self, **changes: Any) -> Self:
-        """A new request with some facts changed; the others are kept as they are."""
+        """A new request with some facts changed; the others are kept."""
         if "conversation" in changes:
             edited = _conversation("Request.conversation", changes["conversation"])
             changes["conversation"] = regrouped(self.conversation, edited, self.source)
@@ -328,7 +327,7 @@ class Request(CheckedStruct, frozen=True, gc=False):
 
 
 class Usage(CheckedStruct, frozen=True, gc=False):
-    """Tokens counted by the provider; ``input`` includes what a cache gave or took."""
+    """Tokens counted by the provider; ``input`` includes cache reads and writes."""
 
     input: int = 0
     output: int = 0
@@ -351,9 +350,9 @@ class Usage(CheckedStruct, frozen=True, gc=False):
 
 
 class Response(CheckedStruct, frozen=True, gc=False):
-    """What a model answered; ``source`` names the dialect it was read from.
+    """A model's answer; ``source`` names the dialect it was read from.
 
-    ``created`` is when the provider says that it answered, in seconds since 1970.
+    ``created`` is the provider's time of the answer, in seconds since 1970.
     """
 
     canisters: Conversation
@@ -382,7 +381,7 @@ class Response(CheckedStruct, frozen=True, gc=False):
         ) -> None: ...
 
     def __iter__(self) -> Iterator[AnyCanister]:
-        """Its canisters, so that an answer can be appended to a conversation."""
+        """Iterate over the canisters, so that an answer can be appended to a conversation."""
         return iter(self.canisters)
 
     checks: ClassVar[dict[str, Check]] = {

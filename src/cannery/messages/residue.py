@@ -1,29 +1,26 @@
-"""What a wire message said beyond our model, kept so that the same dialect gets it back.
+"""The parts of a wire message that the model cannot hold, kept so that the same dialect gets them back.
 
-Residue sits beside a value and never in its identity. It is JSON text, so it is immutable and can
-be stored.
+Residue is attached to a value and never part of its identity. It is JSON text, so it is immutable and can be stored.
 """
 
 from __future__ import annotations
 
 from msgspec import Struct
 
-# The form of instructions that led their conversation, once something was put before them.
+# The form of leading instructions that now stand after other canisters.
 PREAMBLE = "preamble"
 
 
 class Residue(Struct, frozen=True, gc=False):
-    """The leftovers of one value in one dialect.
+    """The residue of one value in one dialect.
 
-    ``part`` belongs to the value itself, ``envelope`` to the wire message that it opens, ``form``
-    names the shape that the message's content had where that is not the usual one, ``model`` is who
-    made a signature among them, and ``cache`` is a cache mark in words that every dialect
-    understands: ``short`` or ``long``. ``facts`` is a JSON object of what is known about the message and was not
-    said in it: ``usage`` and ``cost``; of an imported file ``origin``, the ``fields`` that no dialect has, and
-    ``unknown``, records before the message that its importer does not understand. No dialect writes them.
-    When a message is edited, its envelope goes to the value that opens it then; a form
-    that must survive that stands on each value of the message. ``escapes`` belongs to a whole body: the strings in it
-    that are no Unicode text, with their paths.
+    ``part`` belongs to the value itself, ``envelope`` to the wire message that it opens. ``form`` names the shape of
+    the message's content if it is unusual, ``model`` the producer of a signature, and ``cache`` is a cache mark in
+    terms that every dialect understands: ``short`` or ``long``. ``facts`` is a JSON object of known facts that the
+    message did not state: ``usage`` and ``cost``; for an imported file ``origin``, the ``fields`` that no dialect has,
+    and ``unknown``, records before the message that its importer does not understand. No dialect writes them. When a
+    message is edited, its envelope moves to the value that opens it then; a form that must survive that is on each
+    value of the message. ``escapes`` belongs to a whole body: its strings that are not Unicode text, with their paths.
     """
 
     dialect: str

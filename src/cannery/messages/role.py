@@ -15,5 +15,5 @@ class Role(enum.Enum):
     Invocation = "invocation"
     Result = "result"
 
-    # Members are singletons, and a hash in Python would cost every table that is keyed by role.
+    # Members are singletons, and a hash in Python would slow down every table that is keyed by role.
     __hash__ = object.__hash__

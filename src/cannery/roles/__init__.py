@@ -1,13 +1,13 @@
-"""How roles are spelled: by clients, by providers, in chat records, in data sets.
+"""Role spellings: of clients, of providers, in chat records, in data sets.
 
-There is one enum of six roles (``cannery.messages.role.Role``). Everything here is a table of
-somebody else's spellings beside it, or a pure function over such a table:
+There is one enum of six roles (``cannery.messages.role.Role``). Everything here is a table of other systems' spellings,
+or a pure function over such a table:
 
-    vocabularies    named projections of the six roles, and their inverse where it exists
+    vocabularies    named projections of the six roles, and their inverse if it exists
     normalization   inbound role strings of any case and alias → the spelling of a vocabulary
     mappings        extra aliases from configuration, validated
-    dangerous       the names that no mapping may ever accept
-    counters        how often normalization had something to do
+    dangerous       the names that a mapping must never accept
+    counters        statistics of normalization, for metrics
     chat_storage    the three roles of a stored chat record, exact
     providers       which of three providers a model or provider name belongs to
     adapter         role annotations that a provider expects on messages

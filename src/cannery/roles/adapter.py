@@ -1,9 +1,8 @@
 """Role annotations that a provider expects on messages of the client vocabulary.
 
-Each message comes back as a new dict with ``adaptedRole`` beside its own role. OpenAI and
-Anthropic keep every message; Gemini has no system role, so its system messages are merged into
-one leading message. This layer only annotates: building a provider's wire is nativizing, which
-keeps late system messages in place.
+Each message is returned as a new dict with ``adaptedRole`` beside its own role. OpenAI and Anthropic keep every
+message; Gemini has no system role, so its system messages are merged into one leading message. This layer only
+annotates; nativizing builds a provider's wire and keeps late system messages in place.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ BETWEEN_SYSTEM_MESSAGES: Final = "\n\n"
 def adapt_role_for_provider(
     messages: Iterable[Mapping[str, Any]], provider: str
 ) -> list[dict[str, Any]]:
-    """Annotate each message with the role that the provider knows; the inputs stay as they are.
+    """Annotate each message with the provider's role; the inputs are not changed.
 
-    The provider may be any provider or model name that ``normalize_provider`` takes.
+    ``provider`` is any provider or model name that ``normalize_provider`` accepts.
     """
     checked = _check_all(messages)
     if normalize_provider(provider) == "gemini":
@@ -36,12 +35,12 @@ def adapt_role_for_provider(
 
 
 def extract_gemini_system_instructions(adapted: Iterable[Mapping[str, Any]]) -> str | None:
-    """Give the text of the system instructions among adapted messages, or None without any."""
+    """Return the text of the system instructions among adapted messages, or None without any."""
     return _merge_text(filter(_is_instruction, adapted)) or None
 
 
 def filter_out_system_instructions(adapted: Iterable[Adapted]) -> list[Adapted]:
-    """Give the adapted messages that are turns, as they are."""
+    """Return the adapted messages that are turns, unchanged."""
     return [message for message in adapted if not _is_instruction(message)]
 
 
@@ -57,7 +56,7 @@ def _name_for_gemini(role: str) -> str:
 
 
 def _merge_system(messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """One message for all; a field beyond role and content stays where all agree on it."""
+    """One message for all; a field beside role and content is kept if all messages agree on it."""
     first, *others = messages
     agreed = {
         key: value
@@ -74,7 +73,7 @@ def _merge_text(messages: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _read_text(content: object) -> str:
-    """The text of a string, of a part, or of a list of parts with nothing put between them."""
+    """The text of a string, of a part, or of a list of parts joined without a separator."""
     if isinstance(content, str):
         return content
     if isinstance(content, Mapping):

@@ -1,7 +1,7 @@
 """The three roles of a stored chat record, validated exactly.
 
-Storage keeps what it is given and gives back the same, so nothing is folded here: ``User`` is
-refused like any other unknown role. The system prompt is ephemeral and never a record.
+Storage returns exactly what it was given, so nothing is folded here: ``User`` is refused like any other unknown role.
+The system prompt is ephemeral and never a record.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _PROMPT_REASON = "The system prompt is not persisted as a message."
 
 
 class MessageRole(enum.StrEnum):
-    """Who said a stored chat record."""
+    """The role of a stored chat record."""
 
     User = "user"
     Assistant = "assistant"
@@ -27,7 +27,7 @@ _MEMBERS = {member.value: member for member in MessageRole}
 
 
 def validate_message_role(value: object, *, path: str | None = None) -> MessageRole:
-    """Give the member with exactly this value, or raise a RoleError."""
+    """Return the member with exactly this value, or raise a RoleError."""
     is_text = isinstance(value, str)
     member = _MEMBERS.get(str(value)) if is_text else None
     if member is not None:

@@ -1,8 +1,7 @@
-"""How often roles had to be changed or were refused, for metrics.
+"""Counts of changed and refused roles, for metrics.
 
-The keys can never outgrow a fixed bound, because clients choose role strings: a transformation is
-counted under the folded name that was understood, a refusal under one of four reasons, and
-whatever would exceed the bound goes under ``other``.
+The number of keys is bounded, because clients choose role strings: a transformation is counted under the folded name
+that was recognised, a refusal under one of four reasons, and everything beyond the bound under ``other``.
 """
 
 from __future__ import annotations
@@ -20,27 +19,27 @@ OTHER = ("other", "other")
 
 
 class RoleCounts(NamedTuple):
-    """What the counters stood at in one moment."""
+    """A snapshot of the counters."""
 
     messages: int
     transformations: Mapping[tuple[str, str], int]
-    """(folded name that came, spelling that it became) → how often."""
+    """(folded inbound name, resulting spelling) → count."""
     rejections: Mapping[str, int]
-    """Reason → how often; a refused list of messages is one rejection."""
+    """Reason → count; a refused list of messages is one rejection."""
 
     @property
     def transformed(self) -> int:
-        """How many roles were changed in all."""
+        """The total number of changed roles."""
         return sum(self.transformations.values())
 
     @property
     def rejected(self) -> int:
-        """How many times a role was refused in all."""
+        """The total number of refusals."""
         return sum(self.rejections.values())
 
 
 class RoleCounters:
-    """Counters that any number of threads may share."""
+    """Thread-safe counters."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -49,7 +48,7 @@ class RoleCounters:
         self._rejections: Counter[str] = Counter()
 
     def accept(self, messages: int, transformations: Iterable[tuple[str, str]] = ()) -> None:
-        """Count messages whose roles were accepted, and which of these were changed."""
+        """Count messages with accepted roles, and those that were changed."""
         with self._lock:
             self._messages += messages
             for key in transformations:
@@ -62,7 +61,7 @@ class RoleCounters:
             self._rejections[reason] += 1
 
     def snapshot(self) -> RoleCounts:
-        """Give all counts as they are at this moment."""
+        """Return all counts at this moment."""
         with self._lock:
             return RoleCounts(
                 messages=self._messages,

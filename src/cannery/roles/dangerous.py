@@ -1,10 +1,9 @@
-"""Names that claim a power no role has; normalization never maps one, whatever is configured.
+"""Names that claim an authority no role has; normalization never maps one, whatever is configured.
 
-A name is compared by its skeleton: compatibility forms unfolded, accents, separators and
-invisible characters dropped, look-alike letters and digits replaced, so that ``Super_User``,
-full-width ``ＲＯＯＴ``, ``adm1n`` and a Cyrillic ``а`` in ``аdmin`` do not pass. A name is
-dangerous when its skeleton *contains* a dangerous one ("system_admin"); a wrong alarm costs
-somebody a clear configuration error, a missed one costs more.
+A name is compared by its skeleton: compatibility forms unfolded, accents, separators and invisible characters dropped,
+look-alike letters and digits replaced, so that ``Super_User``, full-width ``ＲＯＯＴ``, ``adm1n`` and a Cyrillic ``а``
+in ``аdmin`` do not pass. A name is dangerous if its skeleton *contains* a dangerous one ("system_admin"): a false alarm
+costs the operator a clear configuration error, a missed one costs more.
 """
 
 # ruff: noqa: RUF001, RUF002 — look-alike letters are the data of this module.
@@ -25,10 +24,10 @@ DANGEROUS_NAMES = (
     "superuser",
     "sysop",
 )
-"""Dangerous wherever they stand in a name; "administrator" and the like contain one."""
+"""Dangerous at any position in a name; "administrator" and similar names contain one."""
 
 DANGEROUS_WORDS = ("god", "godmode")
-"""Dangerous only as a whole word: they are too short to forbid inside others."""
+"""Dangerous only as a whole word: too short to forbid inside other words."""
 
 LONGEST_INSPECTED = 256
 
@@ -56,7 +55,7 @@ _DIGITS_DROPPED = str.maketrans("", "", "0123456789")
 
 
 def find_dangerous_name(name: str) -> str | None:
-    """Say which dangerous name hides in this one, or None."""
+    """Return the dangerous name hidden in this one, or None."""
     folded = unicodedata.normalize("NFKD", name[:LONGEST_INSPECTED]).casefold()
     for plain in (folded, folded.translate(_DIGITS_DROPPED)):
         found = _find_in(plain.translate(_REPLACED))

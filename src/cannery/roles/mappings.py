@@ -1,8 +1,8 @@
-"""Extra role aliases from configuration, for everybody or for one client.
+"""Extra role aliases from configuration, for all clients or for one.
 
-A mapping adds spellings and takes nothing away: it leads to an existing role, never changes what
-a known name means, and never accepts a dangerous name. All of that is checked when the value is
-made, so a value that exists is valid, and looking a role up in it needs no further check.
+A mapping only adds spellings: it leads to an existing role, never changes the meaning of a known name, and never
+accepts a dangerous name. All of this is checked at construction, so an existing value is valid, and looking up a role
+needs no further check.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MEANINGS: Mapping[str, Role] = {
 
 
 def fold(name: str) -> str:
-    """Give the form in which two spellings of one name are equal."""
+    """Return the form in which two spellings of one name are equal."""
     return name.strip().lower()
 
 
@@ -48,13 +48,13 @@ class RoleMappings:
 
     @classmethod
     def of(cls, mappings: RoleMappings | Mapping[str, str] | None) -> RoleMappings | None:
-        """Take mappings as they are, or validate a plain table of aliases."""
+        """Return mappings unchanged, or validate a plain table of aliases."""
         if mappings is None or isinstance(mappings, RoleMappings):
             return mappings
         return cls(mappings)
 
     def find(self, name: str, client: str | None = None) -> str | None:
-        """Say what the folded name stands for; a client's own alias wins over a general one."""
+        """Return the meaning of the folded name; a client's own alias takes precedence over a general one."""
         if client is not None:
             target = self.clients.get(fold(client), {}).get(name)
             if target is not None:

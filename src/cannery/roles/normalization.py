@@ -1,9 +1,8 @@
 """Inbound role strings of any case, padding and alias, turned into one vocabulary's spellings.
 
-Always on and without a switch, at client ingress only; stored messages are validated exactly
-instead. A role that is already right costs one look-up and its message object is passed on as it
-is. After folding, a role is either in a fixed table of accepted names or refused: nothing is
-guessed, and the nearest names appear in the error only.
+Always on and without a switch, at client ingress only; stored messages are validated exactly instead. A correct role
+costs one look-up, and its message object is passed on unchanged. After folding, a role is either in a fixed table of
+accepted names or refused: nothing is guessed, and the nearest names appear in the error only.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ LOGGER_NAME = "cannery.roles"
 
 
 class RoleTransformation(NamedTuple):
-    """One role that was changed: where, from what, to what."""
+    """One changed role: its position, the inbound spelling, and the result."""
 
     path: str
     before: str
@@ -34,7 +33,7 @@ class RoleTransformation(NamedTuple):
 
 
 class RoleStatistics(NamedTuple):
-    """What normalization found in the raw roles of a list of messages."""
+    """Statistics of the raw roles of a list of messages."""
 
     total: int
     transformed: int
@@ -43,7 +42,7 @@ class RoleStatistics(NamedTuple):
 
     @property
     def transformation_rate(self) -> str:
-        """The share of roles that were changed, as in ``"33.3%"``."""
+        """The share of changed roles, as in ``"33.3%"``."""
         # In whole tenths, halves rounded up: formatting a float would round some halves down.
         tenths = (2000 * self.transformed + self.total) // (2 * self.total) if self.total else 0
         return f"{tenths // 10}.{tenths % 10}%"
@@ -61,7 +60,7 @@ class RoleStatistics(NamedTuple):
 
 
 class RoleReport(NamedTuple):
-    """Messages with normalized roles, and what had to be done for that."""
+    """Messages with normalized roles, and the changes made."""
 
     messages: list[Mapping[str, Any]]
     statistics: RoleStatistics
@@ -77,7 +76,7 @@ def normalize_role(
     path: str | None = None,
     counters: RoleCounters | None = None,
 ) -> str:
-    """Give the vocabulary's spelling of an inbound role, or raise a RoleError."""
+    """Return the vocabulary's spelling of an inbound role, or raise a RoleError."""
     target = _find_vocabulary(vocabulary)
     found = _find(role, target, RoleMappings.of(mappings), client)
     if found is None:
@@ -97,7 +96,7 @@ def normalize_roles(
     development: bool = False,
     counters: RoleCounters | None = None,
 ) -> RoleReport:
-    """Normalize the role of each message and report what was changed; inputs stay as they are."""
+    """Normalize the role of each message and report the changes; inputs are not changed."""
     target, checked = _find_vocabulary(vocabulary), RoleMappings.of(mappings)
     normalized: list[Mapping[str, Any]] = []
     transformations: list[RoleTransformation] = []
@@ -130,7 +129,7 @@ def _find_vocabulary(vocabulary: Vocabulary | str) -> Vocabulary:
 def _find(
     role: object, vocabulary: Vocabulary, mappings: RoleMappings | None, client: str | None
 ) -> str | None:
-    """The vocabulary's spelling of what the role stands for, or None."""
+    """The vocabulary's spelling for the meaning of a role, or None."""
     if not isinstance(role, str):
         return None
     if role in vocabulary.readings:
@@ -183,7 +182,9 @@ def _check_messages(messages: object, path: str) -> Iterable[Mapping[str, Any]]:
         text = f"{path}: must be a list of messages (received: {show(messages)})"
         raise RoleError(text, received=messages, path=path)
     for index, message in enumerate(messages):
-        if not isinstance(message, (dict, Mapping)):  # a dict is recognised at once
+        if not isinstance(
+            message, (dict, Mapping)
+        ):  # the common type, which passes without an isinstance check
             where = f"{path}.{index}"
             text = f"{where}: must be an object with a role (received: {show(message)})"
             raise RoleError(text, received=message, path=where)
@@ -199,7 +200,7 @@ def _count_roles(roles: list[str], vocabulary: Vocabulary) -> Mapping[str, int]:
 
 
 def _log(report: RoleReport) -> None:
-    import logging  # here, because most processes never log and `import cannery` stays light
+    import logging  # imported here, because most processes never log and `import cannery` stays light
 
     logger = logging.getLogger(LOGGER_NAME)
     for _, before, after in report.transformations:

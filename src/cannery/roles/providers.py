@@ -1,9 +1,8 @@
 """Which of three providers a model or provider name belongs to, for the shape of its messages.
 
-The name is read in words. The model family decides first, because one host serves many families;
-then whoever is named as maker or service; otherwise the answer is ``openai``, since servers
-without a shape of their own copy the OpenAI one. ``explain_provider`` says which rule it was and
-whether it was only that fallback.
+The name is split into words. The model family decides first, because one host serves many families; then the maker or
+service; otherwise the answer is ``openai``, because servers without a shape of their own copy OpenAI's.
+``explain_provider`` returns the rule that decided and whether it was only that fallback.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ SERVICES: Mapping[str, ProviderType] = {
     "vertexai": "gemini",
     "anthropic": "anthropic",
 }
-"""Makers and services, for names in which no family is known."""
+"""Makers and services, for names without a known family."""
 
 OPENAI_SHAPED = frozenset(
     """
@@ -51,13 +50,13 @@ OPENAI_SHAPED = frozenset(
     sonar starcoder titan vicuna wizardlm yi zephyr
     """.split()  # noqa: SIM905  a list of fifty literals hides the names
 )
-"""Families that are reached through servers of the OpenAI shape (or have no provider here)."""
+"""Families that are served in the OpenAI shape (or have no provider here)."""
 
 OPEN_WEIGHTS = frozenset({"gemma"})
-"""Families whose service, when it is named, decides; alone they run on OpenAI-shaped servers."""
+"""Families for which a named service decides; without one they run on OpenAI-shaped servers."""
 
 GEMINI_RESOURCES = ("models/", "tunedmodels/")
-"""How the Gemini API itself begins a model's resource name."""
+"""The prefixes of a model's resource name in the Gemini API."""
 
 _WORD_BREAKS = re.compile(r"[^a-z0-9]+")
 _O_SERIES = re.compile(r"(?:^|[/:.])o\d+(?![a-z0-9])")
@@ -74,12 +73,12 @@ class ProviderMatch(NamedTuple):
 
 
 def normalize_provider(name: str) -> ProviderType:
-    """Say which provider's message shape a model or provider name calls for."""
+    """Return the provider whose message shape a model or provider name requires."""
     return explain_provider(name).provider
 
 
 def explain_provider(name: str) -> ProviderMatch:
-    """Say which provider a name belongs to, by which rule, and whether that is a fallback."""
+    """Return the provider of a name, the rule that decided, and whether it is a fallback."""
     if not isinstance(name, str):
         raise InputError(f"a provider or model name must be text (received: {show(name)})")
     lowered = name.strip().lower()
@@ -92,7 +91,7 @@ def explain_provider(name: str) -> ProviderMatch:
 
 
 def _match_family(name: str, lowered: str, words: list[str]) -> ProviderMatch | None:
-    """The first word that is a known family decides: later ones name a tuning or a copy."""
+    """The first word that is a known family decides: later ones name a fine-tune or a copy."""
     if _O_SERIES.search(lowered):
         reason = "the o-series is a model family of openai"
         return ProviderMatch(name, "openai", reason, is_fallback=False)
@@ -109,7 +108,7 @@ def _match_family(name: str, lowered: str, words: list[str]) -> ProviderMatch | 
 
 
 def _match_service(name: str, lowered: str, words: list[str]) -> ProviderMatch | None:
-    """The last service named decides: the ones before it only pass the request on."""
+    """The last named service decides: the ones before it only forward the request."""
     for word in reversed(words):
         if word in SERVICES:
             provider = SERVICES[word]

@@ -1,8 +1,8 @@
-"""The text of a refused role: what is accepted, what came, what was probably meant.
+"""The text of a refused role: the accepted names, the received one, and the probable intention.
 
-The wording is a contract with clients that show it to people, so it is made in one place.
-Whatever came is shown short and escaped: a hostile role string can neither flood a log nor forge
-a line in it. A suggestion starts from the one accepted spelling that is nearest to what came.
+The wording is a contract with clients that show it to people, so it is built in one place. The received value is shown
+short and escaped: a hostile role string can neither flood a log nor forge a line in it. A suggestion starts from the
+accepted spelling that is nearest to the received one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 from cannery.errors import RoleError
 
 MISSING: Final = object()
-"""Stands for a role that is not there at all, unlike ``None``, which somebody sent."""
+"""A role that is missing, unlike ``None``, which a client may send."""
 
 LONGEST_SHOWN = 64
 LONGEST_COMPARED = 32
@@ -25,7 +25,7 @@ _SHORT_ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t
 
 
 def show(value: object) -> str:
-    """Write a value as JSON would, in one short line, whatever it is."""
+    """Write any value as JSON would, in one short line."""
     if isinstance(value, str):
         return _quote(value)
     if value is None or isinstance(value, bool):
@@ -39,15 +39,15 @@ def show(value: object) -> str:
 
 
 def suggest(received: object, groups: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    """Name the spellings that were probably meant, the role's own name first.
+    """Return the spellings that were probably meant, the role's own name first.
 
-    A group holds one role's accepted spellings, its own name first. The nearest spelling of all
-    (``difflib`` ratio of at least one half, the first among equals) chooses the group; that
-    group's own name, the nearest spelling and then its other spellings follow, three at most.
+    A group holds one role's accepted spellings, its own name first. The nearest spelling of all (``difflib`` ratio of
+    at least one half, the first among equals) chooses the group; that group's own name, the nearest spelling and then
+    its other spellings follow, three at most.
     """
     if not isinstance(received, str) or len(received) > LONGEST_COMPARED:
         return ()
-    import difflib  # here, because most roles are right and starting should cost nothing
+    import difflib  # imported here, because most roles are right and start-up stays cheap
 
     word = received.strip().lower()
     ranked = [
@@ -69,7 +69,7 @@ def refuse_role(
     is_exact: bool = False,
     reason: str = "",
 ) -> RoleError:
-    """Make the error for a role that none of the groups accepts."""
+    """Build the error for a role that no group accepts."""
     suggestions = () if reason else suggest(received, groups)
     names = ", ".join(group[0] for group in groups)
     sentences = [

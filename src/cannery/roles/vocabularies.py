@@ -1,9 +1,8 @@
-"""Named sets of role spellings that somebody else uses, as projections of the six roles.
+"""Named sets of role spellings that other systems use, as projections of the six roles.
 
-A projection need not be one to one. ``spell`` says what a role is called in the vocabulary, or
-None where it has no name there; ``inverse_exact`` says whether reading that name gives the same
-role back. Where it does not, two roles collapse into one spelling and only the rest of the
-message (a tool call, a result block) tells them apart. Reading is exact: folding case and
+A projection need not be one to one. ``spell`` returns the name of a role in the vocabulary, or None if it has none;
+``inverse_exact`` tells whether reading that name gives the same role back. If it does not, two roles share one spelling
+and only the rest of the message (a tool call, a result block) distinguishes them. Reading is exact: folding case and
 whitespace is the work of ``normalization``.
 """
 
@@ -26,9 +25,9 @@ class Vocabulary:
     readings: Mapping[str, Role]
     """Its own spellings, in the order in which errors list them."""
     spoken: Mapping[Role, str]
-    """What each role is called; a role without a name is left out."""
+    """The name of each role; a role without a name is left out."""
     tolerated: Mapping[str, Role] = field(default_factory=dict)
-    """Spellings that are read as well and never written."""
+    """Spellings that are accepted in reading and never written."""
 
     def __post_init__(self) -> None:
         for table in ("readings", "spoken", "tolerated"):
@@ -48,16 +47,16 @@ class Vocabulary:
         return tuple(role for role in self.spoken if not self.inverse_exact(role))
 
     def spell(self, role: Role) -> str | None:
-        """Say what the role is called here, or None when it has no name."""
+        """Return the name of a role in this vocabulary, or None."""
         return self.spoken.get(role)
 
     def inverse_exact(self, role: Role) -> bool:
-        """Tell whether the role has a spelling that reads back as the same role."""
+        """Whether the role has a spelling that reads back as the same role."""
         spelling = self.spoken.get(role)
         return spelling is not None and self.readings[spelling] is role
 
     def read(self, spelling: object, *, path: str | None = None) -> Role:
-        """Say which role the exact spelling names; anything else is a RoleError."""
+        """Return the role with exactly this spelling; any other spelling is a RoleError."""
         if isinstance(spelling, str):
             role = self.readings.get(spelling) or self.tolerated.get(spelling)
             if role is not None:
@@ -76,7 +75,7 @@ ALIASES: Mapping[str, Role] = MappingProxyType(
         "gpt": Role.Assistant,
     }
 )
-"""Other names that clients use, understood by normalization towards every vocabulary."""
+"""Other names that clients use; normalization accepts them for every vocabulary."""
 
 CLIENT = Vocabulary(
     "client",
@@ -103,8 +102,8 @@ CHAT_STORAGE = Vocabulary(
     },
 )
 
-# "developer" and "function" are read and not chosen: which of two spellings a supervisor or a
-# result had belongs to the message, not to its role.
+# "developer" and "function" are read and not written: which of two spellings a supervisor or a result had belongs to
+# the message, not to its role.
 OPENAI = Vocabulary(
     "openai",
     readings={
@@ -197,7 +196,7 @@ def vocabulary(name: str) -> Vocabulary:
     try:
         return VOCABULARIES[name]
     except KeyError:
-        import difflib  # here, because most names are right
+        import difflib  # imported here, because most names are right
 
         near = difflib.get_close_matches(name.strip().lower(), VOCABULARIES, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
