@@ -22,7 +22,7 @@ CARRIED = frozenset(
     {"text", "system", "call", "result", "media", "document", "reasoning", "refusal"}
 )
 REPORTED = frozenset({"signature", "hosted", "opaque"})
-_STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\['([^']*)'\]|\[\"([^\"]*)\"\]")
+_STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\['([^']*)'\]|\[(\"(?:[^\"\\]|\\.)*\")\]")
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,8 @@ def steps(path: str) -> tuple[str, ...]:
         return tuple(step.replace("~1", "/").replace("~0", "~") for step in path[1:].split("/"))
     if not path.startswith("$"):
         path = "$" + (path if path.startswith("[") else "." + path)
-    return tuple(next(group for group in found if group) for found in _STEP.findall(path))
+    found = (next(group for group in step if group) for step in _STEP.findall(path))
+    return tuple(json.loads(step) if step[0] == '"' else step for step in found)
 
 
 def is_named(leaf: Leaf, paths: list[str]) -> bool:

@@ -10,6 +10,7 @@ from cannery.messages.json_text import decode_json
 from cannery.translation import nativize_request
 from cannery.wire.contract import Dialect
 from cannery.wire.losses import Rendered
+from cannery.wire.places import first_key
 
 # Repairs that say something which was not said, or leave out the last word: a request needs them.
 _INVENTIONS = ("first_user", "prefill", "unanswered_calls")
@@ -46,7 +47,7 @@ def _settings(target: Dialect) -> set[str]:
         for paths in target.control_paths.values()
         for path in ((paths,) if isinstance(paths, str) else paths)
     ]
-    named = {path.partition(".")[0].partition("[")[0] for path in paths}
+    named = {first_key(path) for path in paths}
     return {*named, *Controls.__struct_fields__, "stream"} - {target.messages, "model"}
 
 

@@ -20,7 +20,7 @@ from cannery.messages.immutable import thaw
 from cannery.messages.json_text import decode_vast, utf8
 from cannery.messages.requests import Request, Response
 from cannery.messages.residue import Residue
-from cannery.wire.places import Path, Places, path_text
+from cannery.wire.places import Path, Places, key_text, path_text
 
 _decode = msgspec.json.Decoder().decode
 _split = msgspec.json.Decoder(dict[str, Raw]).decode
@@ -95,7 +95,7 @@ def check_values(dialect: str, value: Any, path: str) -> None:
     """Refuse values that are not JSON but that encoders would convert: to null, base64 or text."""
     if type(value) is dict:
         for key, item in value.items():
-            place = f"{path}.{key}".removeprefix("$.")
+            place = f"{path}{key_text(str(key))}".removeprefix("$").removeprefix(".")
             if not isinstance(key, str):
                 raise DialectError(dialect, place, f"a key must be text, got {type(key).__name__}")
             check_values(dialect, item, place)

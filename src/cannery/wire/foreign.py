@@ -20,7 +20,7 @@ from cannery.messages.content import TextualContentClass
 from cannery.messages.requests import Controls, Request, Response, Thinking, Tool
 from cannery.messages.residue import Residue
 from cannery.wire.losses import ENVELOPE, Place, Report
-from cannery.wire.places import ControlPaths
+from cannery.wire.places import ControlPaths, key_text, last_key
 from cannery.wire.residues import Left, dropped_keys
 
 _SIGNATURES = frozenset(
@@ -146,12 +146,12 @@ def lost_keys(left: Left, holder: str = "", *, is_marked: bool) -> list[LostFiel
         said = lost_field(path, held, is_marked=is_marked)
         if said is not None:
             lost.append((said[0], said[1], holder + path))
-        elif is_marked and type(held) is dict and path.rpartition(".")[2] in _MARKS:
+        elif is_marked and type(held) is dict and last_key(path) in _MARKS:
             # The mark itself is carried; the other fields inside it are not.
             for key, item in held.items():
                 if item not in _MARK_WORDS.get(key, ()) and lost_field(key, item) is not None:
                     detail = f"this {key!r} of a mark is known only to its own dialect"
-                    lost.append(("CACHE_MARK_DROPPED", detail, f"{holder}{path}.{key}"))
+                    lost.append(("CACHE_MARK_DROPPED", detail, holder + path + key_text(key)))
     return lost
 
 
@@ -206,7 +206,7 @@ def _is_same(held: Any, usual: Any) -> bool:
 
 def _inner(path: str, held: dict[str, Any]) -> Left:
     """The fields of an object in reverse order."""
-    return [(f"{path}.{key}", held[key]) for key in reversed(held)]
+    return [(path + key_text(key), held[key]) for key in reversed(held)]
 
 
 @lru_cache(maxsize=64)
@@ -220,7 +220,7 @@ def _report_unread(place: str, name: str, report: Report) -> None:
     if name == _CITATIONS:
         report.lose("CITATION_DROPPED", place, "the answer has no text to cite by")
     else:
-        key = place.rpartition(".")[2]
+        key = last_key(place)
         report.lose("CONTROL_DROPPED", place, f"only its own dialect knows this {key!r}")
 
 
@@ -297,7 +297,7 @@ def lost_field(
         return None
     if not held and (held is None or type(held) in _EMPTY):
         return ("FIELD_DROPPED", "what is empty says something here") if path in _TELLING else None
-    key = path.rpartition(".")[2]
+    key = last_key(path)
     if key in _QUIET:
         if key in _MARKS:
             return None if is_marked else ("CACHE_MARK_DROPPED", "")

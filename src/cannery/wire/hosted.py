@@ -30,6 +30,7 @@ from cannery.messages.hosted import (
 )
 from cannery.messages.requests import Tool
 from cannery.wire.bodies import Object
+from cannery.wire.places import key_text, last_key
 from cannery.wire.residues import Left
 
 # --- definitions -------------------------------------------------------------------------------
@@ -403,9 +404,9 @@ _MARKS = ("cache_control", "prompt_cache_breakpoint")
 
 def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """The fields left in an object after reading, by path; empty values are skipped."""
-    if type(value) is dict and path.rpartition(".")[2] not in _MARKS:
+    if type(value) is dict and last_key(path) not in _MARKS:
         for key, held in value.items():
-            yield from leaves(held, f"{path}.{key}")
+            yield from leaves(held, path + key_text(key))
     elif type(value) is list:
         for index, held in enumerate(value):
             yield from leaves(held, f"{path}[{index}]")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+import msgspec
 from msgspec import Struct
 
 Path = tuple[str | int, ...]
@@ -23,6 +24,11 @@ _PARTS = {
 _ANSWERS: dict[str | int, str] = {"choices": "message", "candidates": "content"}
 _BELOW = re.compile(r"#(\d+)(.*)")
 _TOOL = re.compile(r"tools\[(\d+)\]")
+# Keys that look like the whole body, and characters that a key has only in brackets and quotes.
+_WHOLE = ("", "$")
+_ODD = re.compile(r"[.\[\]\"\\\x00-\x20\x7f\ud800-\udfff]").search
+_QUOTED = re.compile(r'\[("(?:[^"\\]|\\.)*")').match
+_spell, _read = msgspec.json.encode, msgspec.json.decode
 
 
 class Places(Struct):
@@ -47,14 +53,43 @@ class Places(Struct):
         self.canisters[start:start] = [("history", number) for number in range(count)]
 
 
+def key_text(key: str) -> str:
+    """A key as a step of a path: ``.content``, or ``["a.b"]``, spelled as JSON, where a point would not tell."""
+    return f"[{_quoted(key)}]" if key in _WHOLE or _ODD(key) else f".{key}"
+
+
+def _quoted(key: str) -> str:
+    try:
+        return _spell(key).decode()
+    except UnicodeEncodeError:
+        import json
+
+        # Half of a surrogate pair, which only its escape spells.
+        return json.dumps(key)
+
+
+def first_key(path: str) -> str:
+    """The key with which a path begins."""
+    quoted = _QUOTED(path)
+    if quoted is not None:
+        return str(_read(quoted[1]))
+    return path.partition(".")[0].partition("[")[0]
+
+
+def last_key(path: str) -> str:
+    """The key in which a path ends."""
+    if not path.endswith('"]'):
+        return path.rpartition(".")[2]
+    start = path.rfind('["', 0, -2)
+    return str(_read(path[start + 1 : -1]))
+
+
 def path_text(path: Path) -> str:
     """A path as text: ``messages[0].content``."""
-    if not path:
-        return ""
-    text = f"{path[0]}"
-    for step in path[1:]:
-        text += f"[{step}]" if type(step) is int else f".{step}"
-    return text
+    text = ""
+    for step in path:
+        text += f"[{step}]" if type(step) is int else key_text(str(step))
+    return text.removeprefix(".")
 
 
 def _message_of(path: Path) -> Path:

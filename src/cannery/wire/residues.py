@@ -13,6 +13,7 @@ from cannery.messages.json_text import decode_json
 from cannery.messages.residue import Residue
 from cannery.wire.bodies import Object
 from cannery.wire.patches import digest_of, restore, still_true
+from cannery.wire.places import key_text
 
 # The fields that a reader did not take, by path.
 Left = list[tuple[str, Any]]
@@ -49,6 +50,11 @@ def nested(
     if notes:
         patch["w"] = notes
     return patch or None
+
+
+def respelled(patch: Object | None, spellings: Object) -> Object | None:
+    """The patch with values that only spell what is said, by their keys."""
+    return {**(patch or {}), "m": spellings} if spellings else patch
 
 
 def setting(left: Object, inner: Mapping[str, Object | None], written: Object) -> Object | None:
@@ -132,7 +138,7 @@ def dropped_keys(patch: str | None) -> Left:
     if type(found) is not dict:
         return []
     if len(found) == 1 and "s" in found:
-        return [(f".{key}", value) for key, value in found["s"].items() if value is not None]
+        return [(key_text(key), value) for key, value in found["s"].items() if value is not None]
     fields: Left = []
     _add_keys(found, "", fields)
     return fields
@@ -142,11 +148,11 @@ def _add_keys(patch: Object, path: str, fields: Left) -> None:
     if "s" in patch:
         for key, value in patch["s"].items():
             if value is not None:
-                fields.append((f"{path}.{key}", value))
+                fields.append((path + key_text(key), value))
     if "d" in patch:
         spelled = patch.get("r", {})
         for key, inner in patch["d"].items():
-            _add_keys(inner, f"{path}.{spelled.get(key, key)}", fields)
+            _add_keys(inner, path + key_text(spelled.get(key, key)), fields)
     if "i" in patch:
         for index, inner in patch["i"].items():
             _add_keys(inner, f"{path}[{index}]", fields)

@@ -92,10 +92,10 @@ def test_a_span_of_an_agent_is_said_to_providers(target):
     paths = {loss.path for loss in rendered.losses}
     marks = ('"thought":true', '"thinking"', '"type":"thought"')
     is_thought = any(mark in rendered.body.decode() for mark in marks)
-    assert is_thought or f"{INPUT}[1].parts[0]" in paths
+    assert is_thought or f'["{INPUT}"][1].parts[0]' in paths
     searches = ('"web_search', '"googleSearch"', '"google_search"')
     is_offered = any(mark in rendered.body.decode() for mark in searches)
-    assert is_offered is not ("gen_ai.tool.definitions[1]" in paths)
+    assert is_offered is not ('["gen_ai.tool.definitions"][1]' in paths)
 
 
 @pytest.mark.parametrize("spell", [json.dumps, lambda value: json.dumps(value, indent=1)])
@@ -211,17 +211,17 @@ def test_an_answer_says_why_it_ended():
 @pytest.mark.parametrize(
     "body, path",
     [
-        ({}, INPUT),
-        ({INPUT: "nonsense"}, INPUT),
-        ({INPUT: "{}"}, INPUT),
-        ({INPUT: [1]}, f"{INPUT}[0]"),
-        ({INPUT: [{"parts": []}]}, f"{INPUT}[0].role"),
-        ({INPUT: [{"role": "user"}]}, f"{INPUT}[0].parts"),
-        ({INPUT: [{"role": "user", "parts": ["x"]}]}, f"{INPUT}[0].parts[0]"),
-        ({INPUT: [{"role": "user", "parts": [{}]}]}, f"{INPUT}[0].parts[0].type"),
-        ({INPUT: [{"role": "admin", "parts": []}]}, f"{INPUT}[0].role"),
-        ({INPUT: [], INSTRUCTIONS: {}}, INSTRUCTIONS),
-        ({INPUT: [], "gen_ai.tool.definitions": [1]}, "gen_ai.tool.definitions[0]"),
+        ({}, f'["{INPUT}"]'),
+        ({INPUT: "nonsense"}, f'["{INPUT}"]'),
+        ({INPUT: "{}"}, f'["{INPUT}"]'),
+        ({INPUT: [1]}, f'["{INPUT}"][0]'),
+        ({INPUT: [{"parts": []}]}, f'["{INPUT}"][0].role'),
+        ({INPUT: [{"role": "user"}]}, f'["{INPUT}"][0].parts'),
+        ({INPUT: [{"role": "user", "parts": ["x"]}]}, f'["{INPUT}"][0].parts[0]'),
+        ({INPUT: [{"role": "user", "parts": [{}]}]}, f'["{INPUT}"][0].parts[0].type'),
+        ({INPUT: [{"role": "admin", "parts": []}]}, f'["{INPUT}"][0].role'),
+        ({INPUT: [], INSTRUCTIONS: {}}, f'["{INSTRUCTIONS}"]'),
+        ({INPUT: [], "gen_ai.tool.definitions": [1]}, '["gen_ai.tool.definitions"][0]'),
     ],
 )
 def test_refusals_name_the_path(body, path):

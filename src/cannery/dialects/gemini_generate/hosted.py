@@ -48,6 +48,7 @@ from cannery.wire.hosted import (
     shows_images,
     take_text,
 )
+from cannery.wire.places import last_key
 from cannery.wire.residues import Left
 
 _MODALITIES = "responseModalities"
@@ -196,7 +197,7 @@ def _read_beside(left: Left) -> list[Beside]:
     """The searches that the grounding of a response reports, if no parts report them."""
     found = []
     for path, held in left:
-        if path.rpartition(".")[2] in _GROUNDING and type(held) is dict:
+        if last_key(path) in _GROUNDING and type(held) is dict:
             found += _read_grounding(path.removeprefix("."), held)
     return found
 

@@ -52,11 +52,11 @@ def _read_request(fields: Fields, places: Places) -> Request:
     reader.instructions(take_list(reader, left, INSTRUCTIONS, spelled) or [], INSTRUCTIONS)
     messages = take_list(reader, left, INPUT, spelled)
     if messages is None:
-        reader.fail(INPUT, "is required")
+        reader.fail((INPUT,), "is required")
     reader.messages(messages, INPUT)
     tools = []
     for index, item in enumerate(take_list(reader, left, TOOLS, spelled) or ()):
-        tools.append(read_tool(reader, item, f"{TOOLS}[{index}]"))
+        tools.append(read_tool(reader, item, (TOOLS, index)))
         places.tools.append((TOOLS, index))
     model, stream = take(left, MODEL, text), take(left, STREAM, flag)
     choice, controls = take_choice(left), take_controls(left)

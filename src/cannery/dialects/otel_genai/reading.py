@@ -101,7 +101,7 @@ class MessageReader(Reader):
 
     def instructions(self, listed: Any, key: str) -> None:
         """System instructions: bare parts, or whole messages as some exporters write them."""
-        for index, item in enumerate(self.list(listed, key)):
+        for index, item in enumerate(self.list(listed, (key,))):
             path = (key, index)
             part = self.object(item, path)
             if "parts" in part:
@@ -111,8 +111,8 @@ class MessageReader(Reader):
 
     def messages(self, listed: Any, key: str) -> None:
         """All messages of a list."""
-        for index, item in enumerate(self.list(listed, key)):
-            self.message(self.object(item, f"{key}[{index}]"), (key, index), [])
+        for index, item in enumerate(self.list(listed, (key,))):
+            self.message(self.object(item, (key, index)), (key, index), [])
 
     def message(self, message: Object, path: Path, words: list[str]) -> None:
         """Read one message; ``words`` begin the form of its canisters."""

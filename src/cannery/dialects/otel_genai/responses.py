@@ -63,7 +63,7 @@ def _read_response(fields: Fields, places: Places) -> Response:
     spelled: dict[str, str] = {}
     messages = take_list(reader, left, OUTPUT, spelled)
     if messages is None:
-        reader.fail(OUTPUT, "is required")
+        reader.fail((OUTPUT,), "is required")
     finish = _take_finish(left, messages, spelled)
     # Of several choices the first is the response; the others stay as residue.
     reader.messages(messages[:1], OUTPUT)

@@ -30,6 +30,7 @@ from cannery.messages.requests import (
 from cannery.messages.residue import Residue
 from cannery.wire.bodies import Object, Reader, encode
 from cannery.wire.controls import given_controls, integer, number
+from cannery.wire.places import Path, path_text
 from cannery.wire.residues import own_residue, recall, set_again
 from cannery.wire.tools import take_facts
 
@@ -79,11 +80,14 @@ _USAGE = {
 INPUT_TOKENS, OUTPUT_TOKENS = "gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens"
 
 CONTROL_PATHS: dict[str, str] = {
-    **_NAMES,
-    **{name: f"{_MORE}{name}" for name in _MORE_KINDS},
-    "stop": _STOP,
-    "tool_choice": TOOL_CHOICE,
-    "model": MODEL,
+    name: path_text((key,))
+    for name, key in {
+        **_NAMES,
+        **{name: f"{_MORE}{name}" for name in _MORE_KINDS},
+        "stop": _STOP,
+        "tool_choice": TOOL_CHOICE,
+        "model": MODEL,
+    }.items()
 }
 
 
@@ -105,13 +109,13 @@ def take_list(reader: Reader, left: Object, key: str, spelled: dict[str, str]) -
         return None
     del left[key]
     if type(value) is not str:
-        return reader.list(value, key)
+        return reader.list(value, (key,))
     try:
         found = decode_json(value)
     except ValueError:
         found = None
     if type(found) is not list:
-        reader.fail(key, "expected a list, or the JSON text of one")
+        reader.fail((key,), "expected a list, or the JSON text of one")
     spelled[key] = value
     return found
 
@@ -164,7 +168,7 @@ def take_choice(left: Object) -> Any:
     return choice
 
 
-def read_tool(reader: Reader, item: Any, path: str) -> Tool:
+def read_tool(reader: Reader, item: Any, path: Path) -> Tool:
     """One tool definition."""
     tool = reader.object(item, path)
     kind, name = tool.get("type"), tool.get("name")

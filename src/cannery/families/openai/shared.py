@@ -16,6 +16,7 @@ from cannery.wire.bodies import Object
 from cannery.wire.controls import flag, integer, text
 from cannery.wire.foreign import holders
 from cannery.wire.losses import NOTHING_TAKEN, TakenOver
+from cannery.wire.places import key_text
 from cannery.wire.residues import Left, dropped_keys
 
 _CHAT, _RESPONSES = "openai_chat", "openai_responses"
@@ -102,7 +103,7 @@ def _leaves(left: Left, places: _Places, wish: str) -> Iterator[tuple[str, Any]]
         if place in places or place == wish:
             yield place, held
         elif type(held) is dict and place in _HOLDERS:
-            waiting += [(f"{place}.{key}", inner) for key, inner in held.items()]
+            waiting += [(place + key_text(key), inner) for key, inner in held.items()]
 
 
 def put_shared(taken: TakenOver, body: Object) -> None:
