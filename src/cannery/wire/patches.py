@@ -8,6 +8,7 @@ Stores hold patches, so this format does not change. A patch is a JSON object. I
         ``middle`` between them
 ``q``   for a whole number: ``true``; write it in quotes, as the JSON of protobuf does
 ``j``   for a string: ``true``; write the value of which the string is the JSON text
+``b``   for a string: ``true``; write it as base64; ``false``: write the text that it spells in base64
 ======  ==================================================================================================
 
 or, for an object, any of these, applied in this order:
@@ -18,6 +19,7 @@ or, for an object, any of these, applied in this order:
 ``h``   keys whose object is replaced by one of its members: ``{"image_url": "url"}``
 ``r``   keys to rename: ``{"our key": "their key"}``
 ``s``   keys to set, with their values
+``m``   keys to set to another spelling of a value that other dialects carry
 ``w``   notes, by key: a digest of the value that writing gives a key that ``s`` overrides or ``x`` removes; null for
         a key that ``s`` adds. Only settings of requests have notes (``still_true``)
 ======  ==================================================================================================
@@ -29,6 +31,7 @@ A patch never fails: if the value is not what the patch expects, that part of th
 
 from __future__ import annotations
 
+from binascii import a2b_base64, b2a_base64
 from collections.abc import Callable
 from hashlib import sha256
 from typing import Any
@@ -54,11 +57,26 @@ def restore(ours: Any, patch: dict[str, Any] | None) -> Any:
         return str(ours)
     if "j" in patch and type(ours) is str:
         return decode_json(ours) if is_json(ours) else ours
+    if "b" in patch and type(ours) is str:
+        return base64_of(ours.encode()) if patch["b"] else text_of(ours)
     if type(ours) is list:
         return _restored_list(ours, patch)
     if type(ours) is not dict:
         return ours
     return _restored_object(ours, patch)
+
+
+def base64_of(data: bytes) -> str:
+    """Bytes in standard base64."""
+    return b2a_base64(data, newline=False).decode()
+
+
+def text_of(spelled: str) -> str:
+    """The text that standard base64 spells; the same characters where it spells none."""
+    try:
+        return a2b_base64(spelled, strict_mode=True).decode()
+    except ValueError:
+        return spelled
 
 
 def _restored_object(ours: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
@@ -78,6 +96,8 @@ def _restored_object(ours: dict[str, Any], patch: dict[str, Any]) -> dict[str, A
         result = {renamed.get(key, key): value for key, value in result.items()}
     if "s" in patch:
         result.update(patch["s"])
+    if "m" in patch:
+        result.update(patch["m"])
     return result
 
 

@@ -124,7 +124,7 @@ def test_values_in_schemas_and_inputs_keep_their_spelling():
 @pytest.mark.parametrize(
     "given, arguments",
     [
-        ({"input": "x"}, '"x"'),
+        ({"input": "x"}, "x"),
         ({"input": [1]}, "[1]"),
         ({"input": 5}, "5"),
         ({"input": None}, "{}"),

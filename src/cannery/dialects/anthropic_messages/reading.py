@@ -66,13 +66,14 @@ from cannery.wire.bodies import (
 from cannery.wire.call_ids import set_apart
 from cannery.wire.controls import take_listed
 from cannery.wire.media import SEARCH_RESULT
+from cannery.wire.patches import base64_of
 from cannery.wire.places import Places
 from cannery.wire.residues import nested, set_again
 
 # The form of a system message among the messages; ``:`` and the form of its content may follow.
 INLINE = "message"
-# The form of a call whose input is not an object.
-BARE = "bare"
+# The forms of a call whose input is not an object: JSON, or a string, as some clients build it from a stream.
+BARE, STRING = "bare", "text"
 # The content of a block, and the patch for the rest of it.
 Held = tuple[Any, Object | None]
 # Payload, type and chunks of a document, and the patch for the rest of its source.
@@ -239,6 +240,8 @@ class MessageReader(BlockReader):
             patch["x"] = ["input"]
         elif given is None:
             patch["s"] = {**block, "input": None}
+        elif type(given) is str:
+            text, form = given, STRING
         else:
             text, form = write_json(given), BARE
         if not identifier:
@@ -415,13 +418,13 @@ class MessageReader(BlockReader):
         if found is None:
             return None
         payload, mime_type = found
+        patch = set_again(source)
         if isinstance(payload, Base64) and mime_type.startswith("text/"):
-            # Writing gives a text source.
-            source.update(type="base64", data=payload.text)
             if not payload.is_readable:
-                source["media_type"] = mime_type
+                source.update(type="base64", data=payload.text, media_type=mime_type)
                 return None
-        return payload, mime_type, (), set_again(source)
+            patch = {**(patch or {}), **_as_base64(payload)}
+        return payload, mime_type, (), patch
 
     def _search_result(self, block: Object, path: Path) -> Held | None:
         source, title = _check(block, "source", path), _check(block, "title", path)
@@ -482,10 +485,18 @@ def _text_source(source: Object, path: Path) -> Source:
         patch = {} if "media_type" in source else {"x": ["media_type"]}
     if not mime_type.startswith("text/"):
         # Writing gives a base64 source.
-        source.update(type="text", data=data)
+        patch.update(d={"data": {"b": False}}, m={"type": "text"})
     if source:
         patch["s"] = source
     return data.encode(), mime_type, (), patch or None
+
+
+def _as_base64(payload: Base64) -> Object:
+    """The patch of a text document that came in base64; writing gives a text source."""
+    spelled = payload.text
+    if base64_of(payload.data.decode("utf-8", "replace").encode()) == spelled:
+        return {"d": {"data": {"b": True}}, "m": {"type": "base64"}}
+    return {"m": {"type": "base64", "data": spelled}}
 
 
 def _take_named(block: Object, key: str) -> str | None:

@@ -12,7 +12,7 @@ from typing import Any
 from orjson import Fragment
 
 from cannery.dialects.anthropic_messages.models import NAME
-from cannery.dialects.anthropic_messages.reading import BARE, INLINE
+from cannery.dialects.anthropic_messages.reading import BARE, INLINE, STRING
 from cannery.families.blocks.contents import PDF
 from cannery.families.blocks.writing import SPOKEN, TurnWriter
 from cannery.families.claude.models import is_same_family
@@ -201,8 +201,13 @@ class MessageWriter(TurnWriter):
         block["cache_control"] = {**mark, "ttl": "1h"} if is_long else mark
 
     def _call(self, canister: InvocationCanisterClass, piece: Piece) -> Object:
-        is_bare = self.is_same and self.residue is not None and self.residue.form == BARE
-        given = Fragment(canister.held) if is_bare else self.arguments(canister, piece.place)
+        form = self.residue.form if self.is_same and self.residue is not None else None
+        if form == STRING:
+            given: Any = canister.held
+        elif form == BARE:
+            given = Fragment(canister.held)
+        else:
+            given = self.arguments(canister, piece.place)
         return {
             "type": "tool_use",
             "id": canister.identifier,

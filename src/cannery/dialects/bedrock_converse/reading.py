@@ -64,10 +64,11 @@ from cannery.wire.residues import nested, set_again
 from cannery.wire.turns import changed
 
 # Words of a form: a system message among the others, a message without content, a result with an explicit success
-# status, a call whose input is not an object, a call with an explicit type, a guarded block, the text of a document as
-# text, text in a block for citations, a text whose citations are in a block after it, a patch of a block's content; and
+# status, a call with an explicit type, a guarded block, the text of a document as text, text in a block for citations, a text whose citations are in a block after it, a patch of a block's content; and
 # the prefixes of the piece lengths of a cited text, and of a format.
-INLINE, EMPTY, SUCCESS, BARE, TYPED = "message", "empty", "success", "bare", "tool_use"
+INLINE, EMPTY, SUCCESS, TYPED = "message", "empty", "success", "tool_use"
+# The input of a call that is not an object: JSON, or a string.
+BARE, STRING = "bare", "string"
 GUARDED, AS_TEXT, CITED, BEHIND, INNER, LENGTHS, FORMAT = (
     *("guard", "text", "cited", "behind", "in", "n=", "as="),
 )
@@ -282,6 +283,9 @@ class ConverseReader(BlockReader):
             text = spelled_text(given) if type(given) is Raw else write_json(given)
             if text.lstrip()[:1] == "{":
                 text = unwrapped_input(text)
+            elif type(value := plain(given)) is str:
+                text = value
+                words.append(STRING)
             else:
                 words.append(BARE)
         inner = nested(fields, {}, dropped) if fields or dropped else None

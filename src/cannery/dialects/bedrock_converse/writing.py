@@ -23,6 +23,7 @@ from cannery.dialects.bedrock_converse.reading import (
     INLINE,
     INNER,
     LENGTHS,
+    STRING,
     SUCCESS,
     TYPED,
     format_of,
@@ -176,8 +177,12 @@ class ConverseWriter(TurnWriter):
         return _recalled(self.content(content, None), residue)
 
     def _call(self, canister: InvocationCanisterClass, piece: Piece) -> Object:
-        is_bare = self.is_same and BARE in self.words
-        given = Fragment(canister.held) if is_bare else self.arguments(canister, piece.place)
+        if self.is_same and STRING in self.words:
+            given: Any = canister.held
+        elif self.is_same and BARE in self.words:
+            given = Fragment(canister.held)
+        else:
+            given = self.arguments(canister, piece.place)
         call: Object = {"toolUseId": canister.identifier, "name": canister.name, "input": given}
         if TYPED in self.words:
             call["type"] = TYPED

@@ -64,11 +64,11 @@ from cannery.messages.payload import Base64
 from cannery.messages.requests import Request, new_request
 from cannery.messages.residue import Residue
 from cannery.roles.vocabularies import VOCABULARIES
-from cannery.wire.arguments import unwrapped_input
+from cannery.wire.arguments import argument_text, unwrapped_input
 from cannery.wire.bodies import Object, decode, is_named, long_text, read_body
 from cannery.wire.media import contradiction
 from cannery.wire.places import Path, Places
-from cannery.wire.residues import nested, set_again
+from cannery.wire.residues import nested, respelled, set_again
 from cannery.wire.wire_roles import read_role
 
 # The decoded levels of a body; deeper values stay text: arguments, responses, schemas, base64.
@@ -335,10 +335,11 @@ class MessageReader:
             unread, self.unread = self.unread, ()
             identifier = ids.make([{"parts": self._parts}, *unread] if unread else ())
         ids.call(identifier, name, len(self.canisters))
-        words = _arguments(call)
+        words, spelling = _arguments(call)
         residue = None
-        if part or call or dropped or key != _DATA[_CALL]:
+        if part or call or dropped or spelling or key != _DATA[_CALL]:
             inner = nested(call, {}, dropped) if call or dropped else None
+            inner = respelled(inner, spelling)
             patch = _beside_data(key, _CALL, inner, part)
             residue = self._residue(patch, None, self._signer(part))
         canister = new_invocation(words, self.when, True, residue, None, identifier, name, False)
@@ -463,19 +464,16 @@ def _beside_data(key: str, rank: int, inner: Object | None, part: Object) -> Obj
     return nested(part, {usual: inner}, (), {usual: key})
 
 
-def _arguments(call: Object) -> str:
-    """The argument text of a call, as the body spells it; a value that is not an object also stays in the call."""
+def _arguments(call: Object) -> tuple[str, Object]:
+    """The argument text of a call, as the body spells it, and the spelling of a value that is not an object."""
     given = call.pop("args", MISSING)
     if given is MISSING:
-        return ""
+        return "", {}
     text = json_text(given)
-    if text == "null":
-        call["args"] = None
-        return ""
     if text[0] == "{":
-        return unwrapped_input(text)
-    call["args"] = given
-    return text
+        return unwrapped_input(text), {}
+    value = plain(given)
+    return argument_text(value), {"args": value}
 
 
 def _is_call(call: Any) -> bool:

@@ -50,7 +50,7 @@ from cannery.messages.payload import Base64
 from cannery.messages.requests import Request, new_request
 from cannery.messages.residue import Residue
 from cannery.roles.vocabularies import GEMINI
-from cannery.wire.arguments import unwrapped_input
+from cannery.wire.arguments import argument_text, unwrapped_input
 from cannery.wire.bodies import (
     Fields,
     Object,
@@ -65,7 +65,7 @@ from cannery.wire.bodies import (
 from cannery.wire.call_ids import set_apart
 from cannery.wire.controls import text
 from cannery.wire.places import Path, Places, path_text
-from cannery.wire.residues import nested, set_again
+from cannery.wire.residues import nested, respelled, set_again
 from cannery.wire.turns import MODEL, SIDES
 from cannery.wire.wire_roles import read_role
 
@@ -378,13 +378,13 @@ class StepReader:
             _expect(str, name, (*path, "name"))
         if not name:
             fail((*path, "name"), "must not be empty")
-        words = self._arguments(item, left, dropped)
+        words, spelling = self._arguments(item, dropped)
         self._called.add(identifier)
         self._waiting[identifier, is_made] = name
         signer = self._model if "signature" in item else None
         patch = None
-        if left or item or dropped:
-            patch = nested({**left, **decoded(item)}, {}, dropped)
+        if left or item or dropped or spelling:
+            patch = respelled(nested({**left, **decoded(item)}, {}, dropped), spelling)
         residue = None
         if patch is not None or self._word:
             residue = _kept(patch, None, _form(self._take_word()), signer)
@@ -392,17 +392,17 @@ class StepReader:
         joined = self._follow("model")
         self.add(new_invocation(words, self.when, joined, residue, None, *own), path)
 
-    def _arguments(self, item: Object, left: Object, dropped: list[str]) -> str:
-        """Take the arguments of a call as they are spelled; a value that is not an object also stays in the call."""
+    def _arguments(self, item: Object, dropped: list[str]) -> tuple[str, Object]:
+        """Take the arguments of a call as they are spelled, and the spelling of a value that is not an object."""
         if "arguments" not in item:
             dropped.append("arguments")
-            return ""
+            return "", {}
         given = item.pop("arguments")
         text = spelled_text(given)
-        if text[:1] != "{":
-            left["arguments"] = value = decode(given)
-            return value if type(value) is str else "" if value is None else text
-        return unwrapped_input(text)
+        if text[:1] == "{":
+            return unwrapped_input(text), {}
+        value = decode(given)
+        return argument_text(value), {"arguments": value}
 
     def result(self, item: Object, path: Path) -> None:
         """Read the result of a function."""

@@ -25,11 +25,12 @@ from cannery.messages.json_text import write_json
 from cannery.messages.payload import Base64
 from cannery.messages.residue import Residue
 from cannery.roles.vocabularies import OPENAI
+from cannery.wire.arguments import argument_text
 from cannery.wire.bodies import Object, Reader, decoded
 from cannery.wire.markers import flag_error, read_error_flag
 from cannery.wire.media import sniff, split_data_url
 from cannery.wire.places import Path, path_text
-from cannery.wire.residues import nested
+from cannery.wire.residues import nested, respelled
 from cannery.wire.wire_roles import read_role
 
 # An image, and the patch of its spelling.
@@ -196,17 +197,11 @@ class OllamaReader(Reader):
             number = index if self._stem != "call_" else len(self.canisters)
             identifier = f"{self._stem}{number}"
         arguments = function.pop("arguments", absent)
-        spelling: Object | None = None
-        lacking: list[str] = []
-        if type(arguments) is dict:
-            text = write_json(arguments)
-        else:
-            text = arguments if type(arguments) is str else ""
-            if arguments is absent:
-                lacking = ["arguments"]
-            else:
-                spelling = {"v": arguments}
-        inner = nested(function, {"arguments": spelling}, lacking)
+        lacking = ["arguments"] if arguments is absent else []
+        text = "" if arguments is absent else argument_text(arguments)
+        is_object = type(arguments) is dict or arguments is absent
+        inner = nested(function, {}, lacking)
+        inner = respelled(inner, {} if is_object else {"arguments": arguments})
         patch = nested(given, {"function": inner}, dropped)
         residue = None if patch is None else Residue(self.dialect, write_json(patch))
         self._waiting.add(identifier, name)
