@@ -123,7 +123,7 @@ def test_metadata_of_other_types_becomes_text():
     body = {"model": "m", "input": "q", "metadata": {"a": 1, "b": "c"}}
     found = told(body, RESPONSES, CHAT)
     assert found.body["metadata"] == {"a": "1", "b": "c"}
-    assert ("CONTROL_CHANGED", "metadata") in found.paths
+    assert ("CONTROL_RESPELLED", "metadata") in found.paths
 
 
 def test_an_image_that_no_server_can_fetch_is_named():

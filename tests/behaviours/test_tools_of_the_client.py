@@ -211,7 +211,7 @@ def test_tools_of_messages_are_functions(name: str, target: str):
     result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "a.txt"}
     body = {
         "model": "claude-opus-4-8",
-        "max_tokens": 9,
+        "max_tokens": 64,
         "tools": [CLAUDE_TOOLS[name]],
         "messages": [
             {"role": "user", "content": "q"},

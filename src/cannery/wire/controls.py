@@ -33,16 +33,18 @@ BUDGETS = {
 # The effort words that OpenAI's two dialects accept.
 EFFORTS = frozenset({"none", *BUDGETS})
 # Settings that change nothing if they have these values.
-_NEUTRAL: dict[str, Any] = {
-    "candidates": 1,
-    "frequency_penalty": 0,
-    "parallel_calls": True,
-    "presence_penalty": 0,
-    "stop": (),
-    "temperature": 1,
-    "top_k": 0,
-    "top_p": 1,
-    "user": "",
+_NEUTRAL: dict[str, tuple[Any, ...]] = {
+    "candidates": (1,),
+    "frequency_penalty": (0,),
+    # No limit, as Ollama and llama.cpp say it.
+    "max_tokens": (-1, -2),
+    "parallel_calls": (True,),
+    "presence_penalty": (0,),
+    "stop": ((),),
+    "temperature": (1,),
+    "top_k": (0, -1),
+    "top_p": (1,),
+    "user": ("",),
 }
 # The name for an output format without one, if the target requires a name.
 FORMAT_NAME = "output"
@@ -147,7 +149,7 @@ def given_controls(controls: Controls) -> list[tuple[str, Any]]:
 
 def drop_control(name: str, value: Any, report: Report, detail: str = "") -> None:
     """Report a control that the target does not have, unless its value changes nothing."""
-    is_neutral = value == _NEUTRAL.get(name, absent)
+    is_neutral = value in _NEUTRAL.get(name, ())
     report.lose("DEFAULT_DROPPED" if is_neutral else "CONTROL_DROPPED", f"@{name}", detail)
 
 

@@ -43,6 +43,7 @@ CODES: Mapping[str, tuple[str, str]] = {
     "CONTROL_CHANGED": (LOST, "a setting has only an approximate counterpart in the target"),
     "CONTROL_DEFAULTED": (INFO, "the target insists on a setting that was not given"),
     "CONTROL_DROPPED": (LOST, "the target has no such setting"),
+    "CONTROL_RESPELLED": (INFO, "a setting was written in the type that the target takes"),
     "DEFAULT_DROPPED": (INFO, "a setting that has its default value was left out"),
     "DOCUMENT_TO_TEXT": (
         INFO,

@@ -92,6 +92,10 @@ class Writing(Struct):
         """Report that a control, or its fact ``name``, is left out."""
         self.report.lose("CONTROL_DROPPED", f"@{name or self.name}", detail)
 
+    def leave(self, detail: str) -> None:
+        """Report that a control with its default value is left out."""
+        self.report.lose("DEFAULT_DROPPED", f"@{self.name}", detail)
+
     def change(self, detail: str, name: str = "") -> None:
         """Report that a control, or its fact ``name``, is approximated."""
         self.report.lose("CONTROL_CHANGED", f"@{name or self.name}", detail)
@@ -118,16 +122,63 @@ OBJECT = Form(read=_read_object, write=lambda value, _: decode_json(value))
 UNSAID = Form(write=lambda *_: absent)
 
 
-def within(least: float, most: float, detail: str) -> Fit:
+def within(least: float, most: float, detail: str = "") -> Fit:
     """Limit a number to the range that a server accepts."""
 
     def fit(value: Any, to: Writing) -> Any:
         legal = min(max(value, least), most)
         if legal != value:
-            to.change(detail)
+            to.change(detail or f"{to.name} is within {least:g} and {most:g}")
         return legal
 
     return fit
+
+
+def fit_limit(least: int = 1, none: Any = absent, *, is_needed: bool = False) -> Fit:
+    """Limit ``max_tokens`` to what a server accepts.
+
+    A negative value means no limit in vLLM, llama.cpp and LM Studio. ``none`` is the target's value for no limit; if it
+    is absent, the setting is left out, and a server that requires one gets a default.
+    """
+
+    def fit(value: int, to: Writing) -> Any:
+        if value >= least:
+            return value
+        if value > 0:
+            to.change(f"the limit is at least {least}")
+            return least
+        if not value:
+            to.drop(f"the limit is at least {least}")
+            return absent
+        if is_needed:
+            to.change("a negative value means no limit, and the target requires one")
+        elif none is absent:
+            to.leave("a negative value means no limit, which is the default")
+        return none
+
+    return fit
+
+
+def fit_top_k(least: int = 0, most: int = 1 << 31) -> Fit:
+    """Limit ``top_k`` to the range that a server accepts; a lower value switches it off and is left out."""
+
+    def fit(value: int, to: Writing) -> Any:
+        if value < least:
+            to.leave("this value switches top_k off, which is the default")
+            return absent
+        if value > most:
+            to.change(f"{to.name} is at most {most}")
+        return min(value, most)
+
+    return fit
+
+
+def fit_seed(value: int, to: Writing) -> Any:
+    """The seed, for a server that takes no negative one."""
+    if value >= 0:
+        return value
+    to.drop("a seed is not negative")
+    return absent
 
 
 def at_most(most: int, detail: str) -> Fit:

@@ -365,7 +365,7 @@ def test_a_stand_in_is_no_signature_that_anybody_misses(target, stand_in):
         ),
         content("user", {"functionResponse": {"id": "a", "name": "f", "response": {"n": 1}}}),
     )
-    body["generationConfig"] = {"maxOutputTokens": 9}
+    body["generationConfig"] = {"maxOutputTokens": 64}
     rendered = translate(body, source=NAME, target=target, model="m", policy="strict")
     assert [(loss.code, loss.path) for loss in rendered.losses] == [
         ("STANDIN_DROPPED", "contents[1].parts[0].thoughtSignature")

@@ -406,7 +406,7 @@ def test_settings_that_are_not_there_are_named():
 
 def test_settings_survive_in_both_directions():
     controls = Controls(
-        max_tokens=9,
+        max_tokens=64,
         temperature=0.5,
         top_p=0.9,
         output=OutputFormat("schema", '{"type":"object"}', "shape", strict=True),

@@ -52,6 +52,9 @@ from cannery.wire.settings import (
     Setting,
     SettingTable,
     Writing,
+    fit_limit,
+    fit_top_k,
+    within,
 )
 from cannery.wire.tools import NO_PARAMETERS, allowed_names, take_facts, written_tools
 
@@ -231,14 +234,14 @@ def _own_format(output: OutputFormat) -> Object:
 # --- controls ------------------------------------------------------------------------------------
 
 
+_TOP_K, _UNIT = fit_top_k(), within(0, 1)
+
+
 def _fit_sampler(value: float, to: Writing) -> Any:
     if not samplers(to.body.get("model")):
         drop_control(to.name, value, to.report, f"this model takes no {to.name}")
         return absent
-    if to.name == "top_k" or 0 <= value <= 1:
-        return value
-    to.change(f"{to.name} is within 0 and 1")
-    return min(max(value, 0), 1)
+    return _TOP_K(value, to) if to.name == "top_k" else _UNIT(value, to)
 
 
 def _fit_stop(value: Sequence[str], to: Writing) -> Any:
@@ -262,7 +265,7 @@ TABLE = SettingTable(
     (
         Setting("model", "model", TEXT),
         Setting("tool_choice", "tool_choice", Form((), _read_choice, _write_choice), _fit_choice),
-        Setting("max_tokens", "max_tokens", WHOLE),
+        Setting("max_tokens", "max_tokens", WHOLE, fit_limit(is_needed=True)),
         Setting("temperature", "temperature", NUMBER, _fit_sampler),
         Setting("top_p", "top_p", NUMBER, _fit_sampler),
         Setting("top_k", "top_k", WHOLE, _fit_sampler),

@@ -64,8 +64,9 @@ from cannery.wire.residues import nested, set_again
 from cannery.wire.turns import changed
 
 # Words of a form: a system message among the others, a message without content, a result with an explicit success
-# status, a call with an explicit type, a guarded block, the text of a document as text, text in a block for citations, a text whose citations are in a block after it, a patch of a block's content; and
-# the prefixes of the piece lengths of a cited text, and of a format.
+# status, a call with an explicit type, a guarded block, the text of a document as text, text in a block for citations,
+# a text whose citations are in a block after it, a patch of a block's content; and the prefixes of the piece lengths of
+# a cited text, and of a format.
 INLINE, EMPTY, SUCCESS, TYPED = "message", "empty", "success", "tool_use"
 # The input of a call that is not an object: JSON, or a string.
 BARE, STRING = "bare", "string"

@@ -19,11 +19,12 @@ from cannery.families.claude.thinking import (
     write_thinking,
 )
 from cannery.messages.absence import absent
-from cannery.messages.json_text import decode_json, is_json_object, write_json
+from cannery.messages.json_text import is_json_object
 from cannery.messages.requests import OutputFormat, Request, Thinking, new_output_format
 from cannery.wire.bodies import Object
 from cannery.wire.controls import FORMAT_NAME, drop_control, effort_of, put, text
 from cannery.wire.losses import Report
+from cannery.wire.metadata import fit_metadata
 from cannery.wire.setting_reading import NOT_READ, Reading, Said
 from cannery.wire.settings import (
     NUMBER,
@@ -35,6 +36,9 @@ from cannery.wire.settings import (
     Setting,
     SettingTable,
     Writing,
+    fit_limit,
+    fit_top_k,
+    within,
 )
 
 _MORE, _INFERENCE, _OUTPUT = "additionalModelRequestFields", "inferenceConfig", "outputConfig"
@@ -47,8 +51,10 @@ _SETTLED = {
     "thinking": (_MORE, "thinking"),
 }
 # What the server accepts as metadata (``RequestMetadata`` of botocore 1.44).
-_METADATA = re.compile(r"[a-zA-Z0-9\s:_@$#=/+,.-]{0,256}")
-_MOST_METADATA = 16
+_PLAIN = re.compile(r"[a-zA-Z0-9\s:_@$#=/+,.-]{0,256}").fullmatch
+_METADATA = fit_metadata(
+    lambda key: key and _PLAIN(key), _PLAIN, "metadata are 16 plain texts of 256 characters at most"
+)
 
 
 # --- the format of an answer, metadata, sampling -------------------------------------------------
@@ -88,29 +94,7 @@ def _write_format(output: OutputFormat, to: Writing) -> Any:
     return absent
 
 
-def _read_metadata(value: Any, reading: Reading) -> Said:
-    are_texts = type(value) is dict and all(type(item) is str for item in value.values())
-    return OBJECT.read(value, reading) if are_texts else NOT_READ  # type: ignore[misc]
-
-
-def _fit_metadata(value: str, to: Writing) -> Any:
-    pairs = decode_json(value)
-    legal = {
-        key: item
-        for key, item in pairs.items()
-        if type(item) is str and key and _METADATA.fullmatch(key) and _METADATA.fullmatch(item)
-    }
-    kept = dict(list(legal.items())[:_MOST_METADATA])
-    if len(kept) < len(pairs):
-        to.change("metadata are 16 plain texts at most")
-    return write_json(kept) if kept else absent
-
-
-def _fit_limit(value: int, to: Writing) -> Any:
-    if value >= 1:
-        return value
-    to.drop("the limit is at least 1")
-    return absent
+_TOP_K, _UNIT = fit_top_k(), within(0, 1)
 
 
 def _fit_sampler(value: float, to: Writing) -> Any:
@@ -118,10 +102,7 @@ def _fit_sampler(value: float, to: Writing) -> Any:
     if (to.name == "top_k" and not _is_claude(model)) or not samplers(model):
         drop_control(to.name, value, to.report, f"this model takes no {to.name}")
         return absent
-    if to.name == "top_k" or 0 <= value <= 1:
-        return value
-    to.change(f"{to.name} is within 0 and 1")
-    return min(max(value, 0), 1)
+    return _TOP_K(value, to) if to.name == "top_k" else _UNIT(value, to)
 
 
 def _fit_stop(value: Sequence[str], to: Writing) -> Any:
@@ -206,7 +187,7 @@ TABLE = SettingTable(
         # The choice is written with the tools.
         Setting("tools", "toolConfig.tools", Form(read=read_tools)),
         Setting("tool_choice", "toolConfig.toolChoice", Form((), read_choice, UNSAID.write)),
-        Setting("max_tokens", f"{_INFERENCE}.maxTokens", WHOLE, _fit_limit),
+        Setting("max_tokens", f"{_INFERENCE}.maxTokens", WHOLE, fit_limit()),
         Setting("temperature", f"{_INFERENCE}.temperature", NUMBER, _fit_sampler),
         Setting("top_p", f"{_INFERENCE}.topP", NUMBER, _fit_sampler),
         Setting("top_k", f"{_MORE}.top_k", WHOLE, _fit_sampler),
@@ -217,9 +198,7 @@ TABLE = SettingTable(
         Setting("thinking", f"{_MORE}.thinking", Form(write=_write_thinking)),
         Setting("enabled", f"{_MORE}.thinking", Form(read=read_mode), also=("switch",)),
         Setting("effort", f"{_OUTPUT}.effort", Form(read=_read_effort)),
-        Setting(
-            "metadata", "requestMetadata", Form((), _read_metadata, OBJECT.write), _fit_metadata
-        ),
+        Setting("metadata", "requestMetadata", OBJECT, _METADATA),
         # Every response reports usage.
         Setting("include_usage", "", UNSAID),
     ),

@@ -29,12 +29,14 @@ from cannery.wire.settings import (
     TEXTS,
     UNSAID,
     WHOLE,
-    Fit,
     Form,
     Setting,
     SettingTable,
     Writing,
     at_most,
+    fit_limit,
+    fit_seed,
+    fit_top_k,
     unless,
     within,
 )
@@ -169,27 +171,23 @@ def _report_strict(tools: list[Tool], request: Request, report: Report) -> None:
             report.lose("FIELD_DROPPED", place, detail, field_of(tool, report, "strict"))
 
 
-# The server's ranges (cohere 7.3.1, the documentation of ``V2Client.chat``).
-def _limits(least: float, most: float) -> Fit:
-    return within(least, most, f"Cohere takes {least} to {most}")
-
-
 _FIVE = at_most(5, "Cohere takes five stop sequences")
 _THINKING = Form(read=_read_thinking, write=_write_thinking)
 _CHOICE = Form(read=_read_choice, write=_write_choice)
+# The ranges are those of cohere 7.3.1, in the documentation of ``V2Client.chat``.
 TABLE = SettingTable(
     NAME,
     (
         Setting("model", "model", TEXT),
         Setting("tool_choice", "tool_choice", _CHOICE, _fit_choice),
-        Setting("max_tokens", "max_tokens", WHOLE),
-        Setting("temperature", "temperature", NUMBER),
-        Setting("top_p", "p", NUMBER, _limits(0.01, 0.99)),
-        Setting("top_k", "k", WHOLE, _limits(0, 500)),
+        Setting("max_tokens", "max_tokens", WHOLE, fit_limit()),
+        Setting("temperature", "temperature", NUMBER, within(0, 1)),
+        Setting("top_p", "p", NUMBER, within(0.01, 0.99)),
+        Setting("top_k", "k", WHOLE, fit_top_k(most=500)),
         Setting("stop", "stop_sequences", TEXTS, _FIVE),
-        Setting("seed", "seed", WHOLE),
-        Setting("presence_penalty", "presence_penalty", NUMBER, _limits(0, 1)),
-        Setting("frequency_penalty", "frequency_penalty", NUMBER, _limits(0, 1)),
+        Setting("seed", "seed", WHOLE, fit_seed),
+        Setting("presence_penalty", "presence_penalty", NUMBER, within(0, 1)),
+        Setting("frequency_penalty", "frequency_penalty", NUMBER, within(0, 1)),
         Setting("parallel_calls", "", unless(True, "")),
         Setting(
             "output", "response_format", Form(read=_read_format, write=_write_format), _fit_format

@@ -50,7 +50,9 @@ from cannery.wire.settings import (
     SettingTable,
     Writing,
     among,
+    fit_limit,
     unless,
+    within,
 )
 from cannery.wire.tools import take_facts, written_tools
 
@@ -273,9 +275,9 @@ TABLE = SettingTable(
     (
         Setting("model", "model", TEXT),
         Setting("tool_choice", f"{_CONFIG}.tool_choice", _CHOICE, among(sent_names)),
-        Setting("max_tokens", f"{_CONFIG}.max_output_tokens", WHOLE),
-        Setting("temperature", f"{_CONFIG}.temperature", NUMBER),
-        Setting("top_p", f"{_CONFIG}.top_p", NUMBER),
+        Setting("max_tokens", f"{_CONFIG}.max_output_tokens", WHOLE, fit_limit()),
+        Setting("temperature", f"{_CONFIG}.temperature", NUMBER, within(0, 2)),
+        Setting("top_p", f"{_CONFIG}.top_p", NUMBER, within(0, 1)),
         Setting("stop", f"{_CONFIG}.stop_sequences", TEXTS, FIVE),
         Setting("seed", f"{_CONFIG}.seed", WHOLE, fit_seed),
         Setting("parallel_calls", "", unless(True, "Gemini may call in parallel")),

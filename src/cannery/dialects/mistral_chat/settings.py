@@ -20,6 +20,9 @@ from cannery.wire.settings import (
     SettingTable,
     Writing,
     among,
+    fit_limit,
+    fit_seed,
+    fit_top_k,
     within,
 )
 
@@ -54,20 +57,15 @@ TABLE = SettingTable(
         Setting(
             "tool_choice", "tool_choice", choice_form(_CHOICES, _write_choice), among(tool_names)
         ),
-        Setting("max_tokens", "max_tokens", WHOLE),
-        Setting(
-            "temperature",
-            "temperature",
-            NUMBER,
-            within(-1e9, _HOTTEST, f"Mistral goes up to {_HOTTEST}"),
-        ),
-        Setting("top_p", "top_p", NUMBER),
-        Setting("top_k", "top_k", WHOLE),
+        Setting("max_tokens", "max_tokens", WHOLE, fit_limit()),
+        Setting("temperature", "temperature", NUMBER, within(0, _HOTTEST)),
+        Setting("top_p", "top_p", NUMBER, within(0, 1)),
+        Setting("top_k", "top_k", WHOLE, fit_top_k()),
         Setting("stop", "stop", STOP),
-        Setting("seed", "random_seed", WHOLE),
-        Setting("presence_penalty", "presence_penalty", NUMBER),
-        Setting("frequency_penalty", "frequency_penalty", NUMBER),
-        Setting("candidates", "n", WHOLE),
+        Setting("seed", "random_seed", WHOLE, fit_seed),
+        Setting("presence_penalty", "presence_penalty", NUMBER, within(-2, 2)),
+        Setting("frequency_penalty", "frequency_penalty", NUMBER, within(-2, 2)),
+        Setting("candidates", "n", WHOLE, within(1, 128, "from 1 to 128 answers are given")),
         Setting("parallel_calls", "parallel_tool_calls", FLAG),
         Setting("output", "response_format", Form((), _OUTPUT.read, _write_output)),
         Setting(

@@ -16,7 +16,7 @@ from cannery.families.chat.settings import (
     tool_names,
 )
 from cannery.families.chat.tools import write_tools
-from cannery.families.openai.settings import UNSHOWN, texts_only
+from cannery.families.openai.settings import METADATA, UNSHOWN
 from cannery.families.openai.shared import put_shared
 from cannery.messages.absence import absent
 from cannery.messages.requests import Request, ToolChoice, new_tool_choice
@@ -36,6 +36,8 @@ from cannery.wire.settings import (
     Writing,
     among,
     at_most,
+    fit_limit,
+    within,
 )
 
 NAME = "openai_chat"
@@ -106,19 +108,21 @@ TABLE = SettingTable(
         Setting("model", "model", TEXT),
         Setting("tool_choice", "tool_choice", _CHOICE, among(tool_names)),
         Setting("tool_choice", _CALL, Form(read=_read_older_choice)),
-        Setting("max_tokens", "max_completion_tokens", Form((int,), write=_write_limit)),
+        Setting(
+            "max_tokens", "max_completion_tokens", Form((int,), write=_write_limit), fit_limit()
+        ),
         Setting("max_tokens", _LIMIT, Form(read=_read_both_limits, older=(int,))),
-        Setting("temperature", "temperature", NUMBER),
-        Setting("top_p", "top_p", NUMBER),
+        Setting("temperature", "temperature", NUMBER, within(0, 2)),
+        Setting("top_p", "top_p", NUMBER, within(0, 1)),
         Setting("stop", "stop", STOP, _FOUR),
         Setting("seed", "seed", WHOLE),
-        Setting("presence_penalty", "presence_penalty", NUMBER),
-        Setting("frequency_penalty", "frequency_penalty", NUMBER),
-        Setting("candidates", "n", WHOLE),
+        Setting("presence_penalty", "presence_penalty", NUMBER, within(-2, 2)),
+        Setting("frequency_penalty", "frequency_penalty", NUMBER, within(-2, 2)),
+        Setting("candidates", "n", WHOLE, within(1, 128, "from 1 to 128 answers are given")),
         Setting("parallel_calls", "parallel_tool_calls", FLAG, _need_tools),
         Setting("output", "response_format", output_form(NAME)),
         Setting("thinking", "reasoning_effort", _EFFORT, also=("effort",)),
-        Setting("metadata", "metadata", OBJECT, texts_only),
+        Setting("metadata", "metadata", OBJECT, METADATA),
         Setting("user", "user", TEXT),
         Setting("include_usage", "stream_options.include_usage", FLAG),
         Setting("stream", "stream", FLAG),

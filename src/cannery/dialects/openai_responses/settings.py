@@ -9,11 +9,11 @@ from typing import Any
 from orjson import Fragment
 
 from cannery.families.openai.settings import (
+    METADATA,
     SIBLINGS,
     UNSHOWN,
     legal_format,
     take_output,
-    texts_only,
     write_effort,
     write_output,
 )
@@ -47,6 +47,8 @@ from cannery.wire.settings import (
     Setting,
     SettingTable,
     Writing,
+    fit_limit,
+    within,
 )
 from cannery.wire.tools import NO_PARAMETERS, take_facts
 
@@ -253,20 +255,22 @@ def _write_thinking(thinking: Thinking, to: Writing) -> Any:
 
 
 _OUTPUT = Form(read=lambda value, _: take_output(value), write=lambda value, _: write_output(value))
+# The server's error names it: "integer below minimum value. Expected a value >= 16" (2025).
+_LEAST_LIMIT = 16
 TABLE = SettingTable(
     NAME,
     (
         Setting("model", "model", TEXT),
         Setting("tool_choice", "tool_choice", Form((), _read_choice, _write_choice), _fit_choice),
-        Setting("max_tokens", "max_output_tokens", WHOLE),
-        Setting("temperature", "temperature", NUMBER),
-        Setting("top_p", "top_p", NUMBER),
+        Setting("max_tokens", "max_output_tokens", WHOLE, fit_limit(_LEAST_LIMIT)),
+        Setting("temperature", "temperature", NUMBER, within(0, 2)),
+        Setting("top_p", "top_p", NUMBER, within(0, 1)),
         Setting("parallel_calls", "parallel_tool_calls", FLAG),
         Setting("output", "text.format", _OUTPUT),
         Setting("thinking", "reasoning", Form(write=_write_thinking)),
         Setting("effort", "reasoning.effort", TEXT),
         Setting("summary", "reasoning.summary", Form(read=_read_summary)),
-        Setting("metadata", "metadata", OBJECT, texts_only),
+        Setting("metadata", "metadata", OBJECT, METADATA),
         Setting("user", "user", TEXT),
         # Every response reports usage, so the request for it is not written.
         Setting("include_usage", "", UNSAID),

@@ -34,6 +34,7 @@ from cannery.wire.settings import (
     Setting,
     SettingTable,
     Writing,
+    fit_limit,
 )
 
 # The response fields that the model holds, and the durations, which no other dialect has.
@@ -106,7 +107,7 @@ def _write_thinking(thinking: Thinking, to: Writing) -> Any:
 
 _ROWS = (
     Setting("model", "model", TEXT),
-    Setting("max_tokens", "options.num_predict", Form(read=_read_limit)),
+    Setting("max_tokens", "options.num_predict", Form(read=_read_limit), fit_limit(none=-1)),
     Setting("temperature", "options.temperature", NUMBER),
     Setting("top_p", "options.top_p", NUMBER),
     Setting("top_k", "options.top_k", WHOLE),

@@ -19,11 +19,14 @@ from cannery.messages.requests import (
 from cannery.wire.bodies import Object
 from cannery.wire.controls import EFFORTS, FORMAT_NAME, effort_of, field_of, flag, put, text
 from cannery.wire.losses import Report
+from cannery.wire.metadata import fit_metadata
 from cannery.wire.residues import keep_unusual, nested, set_again, setting
 from cannery.wire.settings import Writing
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
 _SYNTAXES = ("lark", "regex")
+# The longest keys and values of metadata (openai 3.49.0, ``metadata`` of both APIs).
+_LONGEST_KEY, _LONGEST_VALUE = 64, 512
 # The dialects whose servers enforce the same schemas.
 SIBLINGS = ("openai_chat", "openai_responses")
 # The words for hidden thoughts, which are the default of OpenAI's dialects.
@@ -106,15 +109,11 @@ def write_effort(thinking: Thinking, to: Writing) -> Any:
     return absent
 
 
-def texts_only(value: str, to: Writing) -> str:
-    """Metadata whose values are all strings."""
-    metadata = decode_json(value)
-    if all(type(item) is str for item in metadata.values()):
-        return value
-    to.change("values became strings")
-    return write_json(
-        {key: item if type(item) is str else write_json(item) for key, item in metadata.items()}
-    )
+METADATA = fit_metadata(
+    lambda key: len(key) <= _LONGEST_KEY,
+    lambda item: len(item) <= _LONGEST_VALUE,
+    f"metadata are 16 texts of {_LONGEST_VALUE} characters, with keys of {_LONGEST_KEY}",
+)
 
 
 def legal_format(tool: Tool, report: Report, place: str) -> Any:
