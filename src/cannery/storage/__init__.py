@@ -1,28 +1,28 @@
-"""What is written: conversations said once, kept forever, forked for free.
+"""The conversation store: each content stored once, append-only logs, forks in constant time.
 
 line
     one canister in a log, in the seeds' JSON shape (``shapes``, ``encoding``, ``decoding``)
 content
-    long text and binary data, by sha256, shared by the conversations of a scope, loaded when looked at (``content``)
+    long text and binary data, by sha256, shared by the conversations of a scope, loaded on access (``content``)
 position
-    where a canister stands in its conversation, from 0
+    the place of a canister in its conversation, from 0
 revision
     a token that changes with every append
 fork
     a conversation that shares its parent's first canisters (``lineage``, ``trees``)
 profile
-    what a conversation accepts: ``archive`` or ``chat`` (``profiles``)
+    the records that a conversation accepts: ``archive`` or ``chat`` (``profiles``)
 filing
     finding the conversation that already holds a history (``history``, ``filing``)
 scope
     a tenant, a key's name, or "": recognition, lists, search, shared content and deletion never cross it
 session
-    a client's own name for what it says; histories of different sessions are never joined
+    a client's own name for its conversation; histories of different sessions are never joined
 catalogue
-    what a backend knows of all conversations for lists, recognition and search; each canister tells it something
+    a backend's index of all conversations for lists, recognition and search, derived from each canister
     (``description``, ``words``)
 
-The format is in ``docs/storage-format.md``; where the bytes lie is up to ``cannery.backends``.
+The format is in ``docs/storage-format.md``; ``cannery.backends`` decides where the bytes are stored.
 """
 
 from cannery.backends import Backup, Collection, Damage, Durability, Match, Metadata, Summary

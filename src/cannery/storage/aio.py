@@ -1,7 +1,7 @@
 """The store for asynchronous programs: the same operations on threads, so that the loop never waits for a disk.
 
-The threads share syncs like any others; a pool of its own keeps a slow disk from starving the rest of the program.
-Appends of tasks are gathered, and made by one thread at a time.
+The threads share syncs like any others; a thread pool of their own keeps a slow disk from starving the rest of the
+program. Appends of tasks are gathered and made by one thread at a time.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class AsyncStore:
     def __init__(self, store: Store, threads: int = _THREADS) -> None:
         self.store = store
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="cannery-store")
-        # Of the loop that was the last to append, and of all that are not closed.
+        # The queue of the loop that appended last, and the queues that are not closed.
         self._latest: GatheredAppends | None = None
         self._appends: dict[asyncio.AbstractEventLoop, GatheredAppends] = {}
         self._appends_lock = threading.Lock()
@@ -52,19 +52,19 @@ class AsyncStore:
         await self.close()
 
     async def close(self) -> None:
-        """Finish what was begun and close the store."""
+        """Finish pending work and close the store."""
         await self.appends.finish()
         await self.run(self.store.close)
         self._pool.shutdown()
 
     async def run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Do anything with the store on one of its threads."""
+        """Run a function with the store on one of its threads."""
         call = functools.partial(work, *args, **kwargs)
         return await asyncio.get_running_loop().run_in_executor(self._pool, call)
 
     @property
     def appends(self) -> GatheredAppends:
-        """What the tasks of the running loop append."""
+        """The pending appends of the running loop."""
         loop = asyncio.get_running_loop()
         found = self._latest
         if found is None or found.loop is not loop:
@@ -88,17 +88,17 @@ class AsyncStore:
         return await self.run(self.store.list, **chosen)
 
     async def search(self, text: str, **chosen: Any) -> tuple[Hit, ...]:
-        """The messages that hold all of the words."""
+        """The messages that contain all of the words."""
         return await self.run(self.store.search, text, **chosen)
 
     async def file(self, canisters: Iterable[AnyCanister], **facts: Any) -> Filed:
-        """Put a history where it belongs."""
+        """File a history in the conversation that it belongs to."""
         return await self.run(self.store.file, canisters, **facts)
 
     async def file_many(
         self, filings: Iterable[Filing | Iterable[AnyCanister]]
     ) -> tuple[Filed | CanneryError, ...]:
-        """Put several histories where they belong, with one sync for most of them."""
+        """File several histories in their conversations, with one sync for most of them."""
         return await self.run(self.store.file_many, filings)
 
     async def delete(self, identifier: str) -> None:
@@ -116,13 +116,13 @@ class AsyncStore:
         now: datetime | None = None,
         dry_run: bool = False,
     ) -> tuple[Expired, ...]:
-        """Delete what is unchanged for longer than its scope keeps it."""
+        """Delete conversations that are unchanged for longer than their scope keeps them."""
         return await self.run(self.store.expire, keep, now=now, dry_run=dry_run)
 
     async def collect_garbage(
         self, *, grace: float = GRACE, dry_run: bool = False, progress: Progress | None = None
     ) -> Collection:
-        """Free what nothing reaches."""
+        """Free everything that is unreachable."""
         return await self.run(
             self.store.collect_garbage, grace=grace, dry_run=dry_run, progress=progress
         )
@@ -142,7 +142,7 @@ class AsyncConversation:
         revision: str | None = None,
         durability: Durability | None = None,
     ) -> str:
-        """Add canisters at the end; what tasks add at the same time shares one sync."""
+        """Add canisters at the end; simultaneous appends of several tasks share one sync."""
         if durability is None:
             return await self._store.appends.append(self.conversation, canisters, revision)
         return await self._store.run(
@@ -152,7 +152,7 @@ class AsyncConversation:
     async def load(
         self, start: int = 0, stop: int | None = None, *, hydrate: bool = False
     ) -> Conversation:
-        """Its canisters; without ``hydrate`` their content is read on the thread that looks at it."""
+        """Its canisters; without ``hydrate`` their content is read on the thread that accesses it."""
         return await self._store.run(self.conversation.load, start, stop, hydrate=hydrate)
 
     async def __aiter__(self) -> AsyncIterator[AnyCanister]:

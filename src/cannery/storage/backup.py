@@ -1,6 +1,6 @@
-"""Restoring a backup: it is a store like any other, so it is opened for reading and copied as any store is.
+"""Restores a backup: a backup is an ordinary store, opened read-only and copied like any store.
 
-Then the copy is verified against the manifest that came with it.
+The copy is then verified against the manifest that came with the backup.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ def restore(
     *,
     encryption_key: str | None = None,
 ) -> Report:
-    """Make a store from a backup, where nothing is yet; what verifying it has found.
+    """Create a store from a backup at an unused path; returns the result of verifying it.
 
-    That of an encrypted store needs its keys to be verified (``open_store``).
+    A backup of an encrypted store needs its keys to be verified (``open_store``).
     """
     kind, place = locate(source)
     if kind == "directory" and Path(place).is_file():

@@ -1,4 +1,4 @@
-"""Stored content in memory: a bounded cache, and content that is loaded when somebody looks at it."""
+"""Stored content in memory: a bounded cache, and content that is loaded on access."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CACHE_BYTES = 64 << 20
 
 
 class CacheMemory:
-    """Content by scope and digest: what was used last, up to a number of bytes."""
+    """A least-recently-used cache of content by scope and digest, bounded in bytes."""
 
     def __init__(self, limit: int = _CACHE_BYTES) -> None:
         self._limit = limit
@@ -22,7 +22,7 @@ class CacheMemory:
         self._lock = threading.Lock()
 
     def find(self, scope: str, digests: Iterable[bytes]) -> dict[bytes, bytes]:
-        """What is held of some content."""
+        """The cached bytes of some content."""
         found: dict[bytes, bytes] = {}
         with self._lock:
             for digest in digests:
@@ -33,7 +33,7 @@ class CacheMemory:
         return found
 
     def keep(self, scope: str, digest: bytes, data: bytes) -> None:
-        """Hold content, unless it is so large that it would drive out the rest."""
+        """Cache content, unless it is so large that it would evict the rest."""
         if len(data) > self._limit // 4:
             return
         with self._lock:
@@ -45,7 +45,7 @@ class CacheMemory:
 
 
 class ContentCache:
-    """The content of one scope, in front of it what a memory holds."""
+    """The content of one scope, read through a cache."""
 
     def __init__(self, contents: ContentTable, scope: str, memory: CacheMemory) -> None:
         self.contents = contents
@@ -53,7 +53,7 @@ class ContentCache:
         self._memory = memory
 
     def get(self, digest: bytes, size: int = -1) -> bytes:
-        """The content, verified when it was read; ``size`` is what its line says, -1 if nothing."""
+        """The content, verified when it was read; ``size`` is the size in its line, -1 if unknown."""
         found = self._memory.find(self._scope, (digest,)).get(digest)
         if found is None:
             found = self.contents.get(digest, None if size < 0 else size)
@@ -61,7 +61,7 @@ class ContentCache:
         return found
 
     def get_many(self, digests: Mapping[bytes, int]) -> dict[bytes, bytes]:
-        """Several contents, read together, each with the size that its line says."""
+        """Several contents, read together, each with the size in its line."""
         found = self._memory.find(self._scope, digests)
         missing = [digest for digest in digests if digest not in found]
         if missing:
@@ -73,7 +73,7 @@ class ContentCache:
 
 
 class StoredContent:
-    """Content in a store that is loaded when it is looked at."""
+    """Content in a store that is loaded on access."""
 
     __slots__ = ("_cache", "digest", "size")
 
@@ -89,7 +89,7 @@ class StoredContent:
 
     @property
     def cache(self) -> ContentCache:
-        """Where it comes from: a store recognises its own content."""
+        """The cache that loads it: a store recognises its own content."""
         return self._cache
 
     def load(self) -> bytes:
@@ -97,7 +97,7 @@ class StoredContent:
         return self._cache.get(self.digest, self.size)
 
     def stream(self) -> Iterator[bytes]:
-        """The bytes in pieces, verified at their end; they are never in memory as a whole."""
+        """The bytes in pieces, verified at the end; they are never in memory as a whole."""
         return self._cache.contents.stream(self.digest)
 
     def __eq__(self, other: object) -> bool:
@@ -112,7 +112,7 @@ class StoredContent:
         return f"StoredContent({self.content_id!r}, size={self.size})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # A store does not travel; its content does, as an id.
+        # A store cannot be pickled; its content can, as an id.
         from cannery.messages import NotHydrated
 
         return NotHydrated, (self.content_id, self.size)

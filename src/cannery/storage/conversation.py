@@ -38,13 +38,13 @@ _DURABILITIES = ("sync", "group", "os")
 
 
 class Reading(Struct, frozen=True):
-    """What could be read of a conversation, and what could not."""
+    """The readable part of a conversation, and the damage found."""
 
     canisters: Conversation
     damages: tuple[Damage, ...]
 
     def check(self) -> None:
-        """Raise DamageError for the first damage by which something is lost."""
+        """Raise DamageError for the first damage that loses data."""
         for damage in self.damages:
             if not damage.is_lost:
                 continue
@@ -53,7 +53,7 @@ class Reading(Struct, frozen=True):
 
 
 class ForkFacts(Struct, frozen=True):
-    """What a fork is to be called; None where it is as its parent."""
+    """The facts of a fork; None keeps the parent's."""
 
     title: str | None = None
     tags: tuple[str, ...] | None = None
@@ -82,7 +82,7 @@ class StoredConversation:
     def __hash__(self) -> int:
         return hash(self.identifier)
 
-    # What it is
+    # Facts
 
     @property
     def metadata(self) -> Metadata:
@@ -101,7 +101,7 @@ class StoredConversation:
 
     @property
     def profile(self) -> str:
-        """What it accepts: ``archive`` or ``chat``."""
+        """The records it accepts: ``archive`` or ``chat``."""
         return self.metadata.profile
 
     @property
@@ -111,7 +111,7 @@ class StoredConversation:
 
     @property
     def created(self) -> datetime:
-        """When it was made."""
+        """When it was created."""
         return self.metadata.created
 
     @property
@@ -129,7 +129,7 @@ class StoredConversation:
         return self._store.instructions(self.identifier)
 
     def exchanges(self) -> list[Exchange]:
-        """What is known of its exchanges: where each begins, its model, and by what it was recognised."""
+        """Its exchanges: where each begins, its model, and by what it was recognised."""
         return self._store.exchanges(self.identifier)
 
     def __len__(self) -> int:
@@ -145,10 +145,10 @@ class StoredConversation:
         durability: Durability | None = None,
         key: str | None = None,
     ) -> str:
-        """Add canisters (or the answer of a model, a Response) at the end, all or none; the new revision.
+        """Add canisters (or a Response) at the end, all or none; returns the new revision.
 
-        With ``revision`` only if nothing was added since it was given out (ConflictError otherwise). A second append
-        with the same ``key`` adds nothing and gives the revision of the first.
+        With ``revision`` only if nothing was added since that revision (ConflictError otherwise). A second append with
+        the same ``key`` adds nothing and returns the revision of the first.
         """
         added = list(flatten(canisters))
         if durability is not None:
@@ -171,9 +171,10 @@ class StoredConversation:
         raise ConflictError(f"conversation {self.identifier!r} changes all the time")
 
     def append_change(self, added: list[AnyCanister], revision: str | None = None) -> Change | None:
-        """The change that ``append`` makes of canisters, to be made together with others.
+        """The change that ``append`` makes, to be committed together with others.
 
-        None where it cannot be told before others are made: nothing is added, or a profile looks at what is there.
+        None if it cannot be determined before others are made: nothing is added, or a profile depends on the stored
+        messages.
         """
         raw, metadata = self._store.latest(self.identifier)
         if not added or metadata.profile != "archive":
@@ -206,7 +207,7 @@ class StoredConversation:
         return self._calls
 
     def save(self, record: Mapping[str, Any]) -> str:
-        """Add one record of a chat; the new revision."""
+        """Add one record of a chat; returns the new revision."""
         if self.profile != "chat":
             raise ProfileError(self.profile, "records are for the chat profile; use append")
         return self.append(unfold_record(record))
@@ -234,17 +235,17 @@ class StoredConversation:
     def load(
         self, start: int = 0, stop: int | None = None, *, hydrate: bool = False
     ) -> Conversation:
-        """Its canisters; content stays in the store until it is looked at, unless ``hydrate``.
+        """Its canisters; content stays in the store until it is accessed, unless ``hydrate``.
 
-        A negative ``start`` counts from the end. DamageError names the first damaged line; ``read``
-        gives what is readable around it.
+        A negative ``start`` counts from the end. DamageError names the first damaged line; ``read`` returns the
+        readable ones around it.
         """
         reading = self.read(start, stop, hydrate=hydrate)
         reading.check()
         return reading.canisters
 
     def __iter__(self) -> Iterator[AnyCanister]:
-        """Its canisters in order, read a page at a time; what is added meanwhile is among them."""
+        """Its canisters in order, read a page at a time; canisters added meanwhile are included."""
         start = 0
         while page := self.load(start, start + _PAGE):
             yield from page
@@ -255,7 +256,7 @@ class StoredConversation:
         return self.load(hydrate=True)
 
     def read(self, start: int = 0, stop: int | None = None, *, hydrate: bool = False) -> Reading:
-        """What can be read of it, and what cannot."""
+        """Its readable canisters, and the damage."""
         metadata = self.metadata
         if start < 0:
             start = max(len(self) + start, 0)
@@ -295,10 +296,10 @@ class StoredConversation:
         tags: tuple[str, ...] | None = None,
         identifier: str | None = None,
     ) -> StoredConversation:
-        """A fork at a position that goes on with a history, of which the first ``known`` canisters lie before it.
+        """A fork at a position, continued with a history whose first ``known`` canisters lie before it.
 
-        Fork and canisters are one change. A cut inside a tool exchange is made before it, one beyond the end at
-        the end, and the history goes on from there.
+        Fork and canisters are one change. A cut inside a tool exchange is made before it, one beyond the end at the
+        end, and the history continues from there.
         """
         position, added = self._cut(history, known, at)
         return self._fork(position, added, ForkFacts(None, tags, identifier))
@@ -306,14 +307,14 @@ class StoredConversation:
     def branch_change(
         self, history: Sequence[AnyCanister], *, known: int, at: int, **more: Any
     ) -> Change:
-        """The change that ``branch`` makes, to be made together with others."""
+        """The change that ``branch`` makes, to be committed together with others."""
         position, added = self._cut(history, known, at)
         return self._fork_change(position, added, **more)
 
     def _cut(
         self, history: Sequence[AnyCanister], known: int, at: int
     ) -> tuple[int, list[AnyCanister]]:
-        """Where a fork leaves its parent, and what it goes on with."""
+        """The position at which a fork leaves its parent, and the canisters that follow."""
         end = len(self)
         moved = find_edge(check_position(min(at, end), end), end, self.load)
         if moved != at:
@@ -370,7 +371,7 @@ class StoredConversation:
         return self._store.addition(fork, requires, added, claims=claims, key=key, turn=turn)
 
     def edit(self, position: int, canister: AnyCanister) -> StoredConversation:
-        """A fork in which the canister at a position is another one and nothing follows it."""
+        """A fork that ends with another canister at a position."""
         end = len(self)
         at = check_position(position, end)
         if at == end:
@@ -386,7 +387,7 @@ def read_positions(
     *,
     hydrate: bool = False,
 ) -> Reading:
-    """What can be read of a conversation, deleted or not, from its own log and its ancestors'."""
+    """The readable canisters of a conversation, deleted or not, from its own log and its ancestors'."""
     lines: list[bytes] = []
     damages: list[Damage] = []
     spans = segments(metadata, store.any_metadata, start, stop)
@@ -404,13 +405,13 @@ def read_positions(
 
 
 def check_durability(durability: object) -> None:
-    """Refuse a level of durability that there is not."""
+    """Refuse an unknown level of durability."""
     if durability not in _DURABILITIES:
         raise InputError(f"no durability {durability!r}; known: {', '.join(_DURABILITIES)}")
 
 
 def flatten(canisters: Iterable[Any]) -> Iterator[AnyCanister]:
-    """Canisters one by one, however they were handed over."""
+    """The canisters one by one, from any nesting of arguments."""
     for item in canisters:
         if is_canister(item):
             yield item

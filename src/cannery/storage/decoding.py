@@ -1,6 +1,6 @@
-"""Lines to canisters: text and binary content stays in the store until it is looked at, or all is hydrated.
+"""Lines to canisters: text and binary content stays in the store until it is accessed, or all is hydrated.
 
-Strings that the model holds as they are (arguments, reasoning, JSON, residue) are read at once, together.
+Strings that the model holds directly (arguments, reasoning, JSON, residue) are read at once, together.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Decoder:
         return self._make(_read(lines), hydrate=hydrate)
 
     def check(self, lines: Sequence[bytes]) -> None:
-        """Raise DamageError where lines could not be decoded; most need not be for that."""
+        """Raise DamageError for lines that cannot be decoded; most lines are checked without decoding."""
         known: set[Any] = set()
         odd = []
         for shape in _read(lines):
@@ -87,7 +87,7 @@ class Decoder:
             if type(content) is not TextShape or shape.residue_id:
                 odd.append(shape)
             elif content.text is UNSET and content.content_id not in known:
-                # Text that is here is text; text that is kept must have an id to be found by.
+                # Inline text is valid as it is; stored text must have an id by which it is found.
                 known.add(content.content_id)
                 _digest_of(_or_empty(content.content_id))
         self._make(odd)
@@ -142,7 +142,7 @@ def _digest_of(content_id: str) -> bytes:
 
 
 def _plain(shape: LineShape) -> AnyCanister | None:
-    """The canister of a line of plain text, as most are; None for any other."""
+    """The canister of a line of plain text, the common case; None for any other line."""
     new = _SPOKEN.get(type(shape))
     if new is None:
         return None
@@ -160,7 +160,7 @@ def _plain(shape: LineShape) -> AnyCanister | None:
 
 
 def _collect(shape: LineShape, wanted: dict[str, int], *, everything: bool) -> None:
-    """The ids of what has to be read to make a canister, in the order in which it was written."""
+    """The ids of the contents needed to build a canister, in the order in which it was written."""
     if shape.residue_id:
         wanted[shape.residue_id] = -1
     if type(shape) is InvocationShape:
@@ -182,7 +182,7 @@ def _collect_content(shape: ContentShape, wanted: dict[str, int], *, everything:
     long: tuple[Any, ...] = ()
     match shape:
         case TextShape():
-            # Identity looks into the short text of a result.
+            # Identity depends on the short text of a result.
             if shape.content_id is not UNSET and (everything or 0 <= shape.size < READ_AS_JSON):
                 wanted[shape.content_id] = shape.size
         case RefusalShape():
@@ -216,7 +216,7 @@ def _collect_binary(shape: BinaryShape, wanted: dict[str, int], *, everything: b
 
 
 class _Reading:
-    """Building canisters from shapes, with the content that was read for them."""
+    """Builds canisters from shapes, with the contents that were read for them."""
 
     def __init__(self, cache: ContentCache, found: dict[str, bytes], *, hydrate: bool) -> None:
         self._cache = cache
@@ -225,7 +225,7 @@ class _Reading:
         self._hydrate = hydrate
 
     def kept_text(self, shape: LineShape) -> AnyCanister | None:
-        """The canister of a line whose plain text is in the store; None for any other."""
+        """The canister of a line whose plain text is in the store; None for any other line."""
         new = _SPOKEN.get(type(shape))
         if new is None:
             return None
@@ -272,7 +272,7 @@ class _Reading:
     def _surroundings(self, shape: LineShape) -> tuple[Any, ...]:
         timestamp = _EPOCH if shape.timestamp is UNSET else shape.timestamp
         if timestamp.tzinfo is None:
-            # Another program may say no zone, and then means UTC.
+            # Another program may write no zone, which means UTC.
             timestamp = timestamp.replace(tzinfo=UTC)
         residue = None if shape.residue is UNSET else shape.residue
         if shape.residue_id:

@@ -1,4 +1,4 @@
-"""What a canister tells the catalogue: its digest, its words, the call that it makes or answers."""
+"""The catalogue's facts about a canister: its digest, its words, and the call that it makes or answers."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _CACHE_BYTES = 4 << 20
 
 
 class Entries(Sequence[Entry]):
-    """What the catalogue keeps of canisters, derived when it is looked at: a catalogue that follows may never do so."""
+    """The catalogue entries of canisters, derived on access: a catalogue that follows a feed may never need them."""
 
     __slots__ = ("_canisters", "_found", "_key")
 
     def __init__(self, canisters: Sequence[AnyCanister], key: bytes = b"") -> None:
         self._canisters = canisters
-        # That of their scope (``Catalogue.key``).
+        # The digest key of their scope (``Catalogue.key``).
         self._key = key
         self._found: list[Entry] | None = None
 
@@ -62,6 +62,6 @@ def _entry(canister: AnyCanister, key: bytes) -> Entry:
 
 
 def describe(contents: ContentTable, lines: Sequence[bytes]) -> list[Entry]:
-    """What the catalogue keeps of stored lines."""
+    """The catalogue entries of stored lines."""
     cache = ContentCache(contents, "", CacheMemory(_CACHE_BYTES))
     return list(Entries(Decoder(cache).decode(lines)))

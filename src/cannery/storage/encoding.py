@@ -1,6 +1,6 @@
-"""Canisters to lines: what is long or binary goes to the content store, the rest into the line.
+"""Canisters to lines: long or binary parts go to the content store, the rest into the line.
 
-Pure: gives the line and the content it refers to, and writes nothing.
+Pure: returns the line and the content it refers to, and writes nothing.
 """
 
 from __future__ import annotations
@@ -67,11 +67,11 @@ THRESHOLD = 1024
 
 
 class Turn(Struct, frozen=True):
-    """What is kept with the first message of an exchange.
+    """The facts kept with the first message of an exchange.
 
-    ``request`` is its id, ``why`` says by what it was recognised, ``model`` is the one that was asked for. ``setup``
-    are the instructions that began with it, ``tools`` and ``settings`` its tools and settings as JSON
-    (``storage.settings``); None where they are those from before.
+    ``request`` is its id, ``why`` the reason for its recognition, ``model`` the requested model. ``setup`` are the
+    instructions that began with it, ``tools`` and ``settings`` its tools and settings as JSON (``storage.settings``);
+    None if they are unchanged.
     """
 
     request: str = ""
@@ -83,7 +83,7 @@ class Turn(Struct, frozen=True):
 
     @property
     def is_version(self) -> bool:
-        """Whether something begins with it."""
+        """Whether new instructions, tools or settings begin with it."""
         return not (self.setup is None and self.tools is None and self.settings is None)
 
 
@@ -91,14 +91,14 @@ _Binary = TypeVar("_Binary", bound=BinaryShape)
 
 
 class Encoded(Struct, frozen=True):
-    """A line, and the content that must be stored with it; None for what the store has already."""
+    """A line, and the content that must be stored with it; None for content that is already stored."""
 
     line: bytes
     contents: Mapping[bytes, bytes | None]
 
 
 class Encoder:
-    """Encodes for one store: text from ``threshold`` UTF-8 bytes on goes to its content."""
+    """Encodes for one store: text of ``threshold`` or more UTF-8 bytes is stored as content."""
 
     def __init__(self, cache: ContentCache, threshold: int = THRESHOLD) -> None:
         self._cache = cache
@@ -112,7 +112,7 @@ class Encoder:
     def encode_all(
         self, canisters: Iterable[AnyCanister], turn: Turn | None = None
     ) -> tuple[list[bytes], dict[bytes, bytes | None]]:
-        """Canisters as lines, and all the content that must be stored with them; a turn begins with the first."""
+        """Canisters as lines, and all the content that must be stored with them; a turn belongs to the first."""
         writer = _Writer(self._cache, self._threshold)
         if turn is None:
             return list(map(writer.encode, canisters)), writer.contents
@@ -130,7 +130,7 @@ class _Writer:
         self.contents: dict[bytes, bytes | None] = {}
 
     def turn(self, turn: Turn) -> TurnShape:
-        """What is known of an exchange."""
+        """The facts of an exchange."""
         shape = TurnShape(turn.request, turn.why, turn.model)
         if turn.setup is not None:
             shape.setup = [Raw(self.encode(canister)) for canister in turn.setup]
@@ -229,7 +229,7 @@ class _Writer:
                 assert_never(content)
 
     def _text(self, text: str) -> TextShape:
-        # No character takes more than four bytes of UTF-8.
+        # A character takes at most four bytes of UTF-8.
         if len(text) * 4 < self._threshold:
             return TextShape(text)
         data = text.encode()
@@ -306,7 +306,7 @@ class _Writer:
         return f"sha256:{digest.hexdigest()}"
 
     def _refer(self, held: Deferred) -> str:
-        """The id of content that is not here; if it is another store's, its bytes come along."""
+        """The id of content that is not loaded; if it is another store's, its bytes are copied."""
         if isinstance(held, StoredContent) and held.cache is not self._cache:
             return self._put(held.load())
         self.contents.setdefault(check_digest(held.content_id), None)
@@ -318,7 +318,7 @@ def _or_unset(value: Any) -> Any:
 
 
 def _whole_minutes(timestamp: datetime) -> datetime:
-    """RFC 3339 has no offsets with seconds, as some places had before 1900."""
+    """RFC 3339 has no offsets with seconds, which some places had before 1900."""
     if timestamp.tzinfo is UTC:
         return timestamp
     offset = timestamp.utcoffset()
@@ -328,7 +328,7 @@ def _whole_minutes(timestamp: datetime) -> datetime:
 
 
 def _is_compact_object(text: str) -> bool:
-    """Whether argument text can stand in a line as the object it spells, and be read back to the letter."""
+    """Whether argument text can be an object in the line and be read back exactly."""
     return (
         text.startswith("{")
         and text.endswith("}")

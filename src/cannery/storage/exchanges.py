@@ -1,8 +1,8 @@
-"""What exchanges took: tokens, price, time, upstream and losses, kept beside the conversations in every backend.
+"""Usage records of exchanges: tokens, price, time, upstream and losses, kept beside the conversations.
 
-One record for each exchange that a gateway recorded, also for one that added no message. It belongs to the position at
-which its answer ended, and outlives the conversation: what was spent stays spent. A record holds no words of anybody.
-Everything that shows or adds up costs reads records here.
+There is one record for each exchange that a gateway recorded, even if it added no message. It belongs to the position
+at which its answer ended, and outlives the conversation: spent money stays counted. A record contains no message text.
+All displays and sums of costs read records here.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 class ExchangeRecord(Struct, frozen=True, omit_defaults=True):
     """One exchange: its answer ends before position ``position``.
 
-    ``first_byte`` and ``seconds`` are how long its caller waited for the beginning and for all of the answer.
-    ``losses`` are the codes of what could not be said. ``key`` is the name of the caller's key, ``gateway`` tells the
-    run of a gateway that recorded it.
+    ``first_byte`` and ``seconds`` are the caller's waiting times for the beginning and for all of the answer.
+    ``losses`` are the codes of its losses. ``key`` is the name of the caller's key, ``gateway`` identifies the run of
+    the gateway that recorded it.
     """
 
     time: str
@@ -60,9 +60,9 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Costs(Struct):
-    """Dollars and tokens in all, and dollars by conversation, model and key.
+    """Total dollars and tokens, and dollars by conversation, model and key.
 
-    Exchanges of models without a price are counted apart.
+    Exchanges of models without a price are counted separately.
     """
 
     dollars: float = 0.0
@@ -85,7 +85,7 @@ class Costs(Struct):
         return costs
 
     def add(self, record: ExchangeRecord) -> None:
-        """Take one exchange."""
+        """Add an exchange."""
         self.exchanges += 1
         self.input_tokens += record.input_tokens
         self.output_tokens += record.output_tokens
@@ -104,7 +104,7 @@ class Costs(Struct):
 
     @property
     def tokens(self) -> int:
-        """Those that were taken and given."""
+        """Input and output tokens together."""
         return self.input_tokens + self.output_tokens
 
     @property
@@ -114,14 +114,14 @@ class Costs(Struct):
 
 
 def append_records(store: Store, records: Sequence[ExchangeRecord]) -> None:
-    """Keep what exchanges took."""
+    """Store usage records."""
     store.backend.exchanges.append(
         [Note(one.conversation, one.time, one.reply or "", _encode(one)) for one in records]
     )
 
 
 def records_since(store: Store, time: str = "") -> Iterator[ExchangeRecord]:
-    """The records of a store's scope from a time on (RFC 3339, UTC); those of deleted conversations too."""
+    """The records of a store's scope since a time (RFC 3339, UTC), including those of deleted conversations."""
     for page in pages(store):
         for record in _read(page.records):
             if record.time >= time and _is_seen(store, record):
@@ -129,23 +129,23 @@ def records_since(store: Store, time: str = "") -> Iterator[ExchangeRecord]:
 
 
 def pages(store: Store, cursor: Cursor | None = None) -> Iterator[NotePage]:
-    """The log behind a cursor, a page at a time."""
+    """The log after a cursor, a page at a time."""
     while (page := store.backend.exchanges.page(cursor)).records:
         yield page
         cursor = page.cursor
 
 
 class Follower:
-    """Reads what all processes that share a store add to the log."""
+    """Reads the additions of all processes that share a store."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._cursor: Cursor | None = None
 
     def read(self, since: str) -> tuple[list[ExchangeRecord], bool]:
-        """What was added since the last call and is not older than a time.
+        """The records added since the last call that are not older than a time.
 
-        With True it is the whole log: this is the first call, or another log has taken the place of the one before.
+        With True it is the whole log: this is the first call, or another log has replaced the one before.
         """
         found: list[ExchangeRecord] = []
         is_all = False
@@ -158,7 +158,7 @@ class Follower:
 
 
 def records_of(store: Store, metadata: Metadata) -> list[ExchangeRecord]:
-    """The records of a conversation, also of what it shares with those that it was forked from."""
+    """The records of a conversation, including those of the part that it shares with its ancestors."""
     shared = {
         span.identifier: span.stop for span in segments(metadata, store.any_metadata, 0, None)
     }
@@ -183,7 +183,7 @@ def records_by_conversation(
 
 
 def record_of_reply(store: Store, reply: str) -> ExchangeRecord | None:
-    """The record of the answer that a caller knows by an id."""
+    """The record of the answer with an id that a caller knows."""
     found = store.backend.exchanges.replied(reply)
     record = next(_read(() if found is None else (found,)), None)
     return record if record is not None and _is_seen(store, record) else None
@@ -208,7 +208,7 @@ class _Named(Struct):
 
 
 def conversation_of(record: bytes) -> str | None:
-    """The conversation of a record, "" for none; None if it is no record."""
+    """The conversation of a record, "" for none; None for a value that is not a record."""
     try:
         return msgspec.json.decode(record, type=_Named).conversation
     except (msgspec.MsgspecError, UnicodeError):

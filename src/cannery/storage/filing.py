@@ -1,12 +1,12 @@
-"""Filing histories: finding the conversation that holds one, adding what is new, forking what was edited.
+"""Files histories: finds the conversation that holds one, appends new messages, forks edited histories.
 
-Stateless clients send everything again with each turn. ``recognition`` says how much of a history is known, and where.
-Instructions are versions beside a conversation (``instructions``): others than before are kept with what is added.
+Stateless clients send everything again with each turn. ``recognition`` finds how much of a history is stored, and
+where. Instructions are versions beside a conversation (``instructions``): changed ones are kept with the new messages.
 
-Filing is one atomic step: the change that is made for a history claims the first digest that it adds, and says at
-which position it goes on. Of several that file the same at once one is made; the others are told that there is a
-conflict, look again and find what was made. Several histories are filed with one look-up and one sync; those of which
-one may go on from another are filed one after the other.
+Filing is one atomic step: the change for a history claims the first digest that it adds, and names the position after
+which it is added. Of several callers that file the same history at once one succeeds; the others get a conflict, look
+again and find its result. Several histories are filed with one look-up and one sync; histories that may continue each
+other are filed one after the other.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from cannery.storage.store import Store
 
 _ATTEMPTS = 100
-# Between a look-up and its commit a backend must not forget what others claim meanwhile.
+# Between a look-up and its commit a backend must not forget the claims of others.
 _MOST_TOGETHER = 1000
 _NOTHING = Conversation()
 
 
 class Filed(Struct, frozen=True):
-    """Where a history was filed: ``known`` of its canisters were there, ``added`` were not."""
+    """Where a history was filed: ``known`` of its canisters were stored before, ``added`` were not."""
 
     conversation: StoredConversation
     known: int
@@ -56,16 +56,16 @@ class Filed(Struct, frozen=True):
 
 
 class Filing(Struct, frozen=True):
-    """A history to be filed, the facts of a conversation that is made for it, and where it goes on if that is known.
+    """A history to be filed, the facts for a new conversation, and where it continues if that is known.
 
-    It is joined with histories of the same ``session`` only; None is a session like any other. ``match`` is what
-    ``Store.recognise`` would find; None if nothing of the history is stored. With ``is_exact`` it is filed there or not
-    at all: a ConflictError or ConversationNotFoundError says that it does not fit. With ``is_apart`` nothing is added
-    to what is found: a fork goes on from there, if the history does. A history that is said to be new is refused with a
-    ConflictError where another was filed meanwhile that is the same up to its message ``claimed``. ``link`` says what a
-    new conversation is to its parent, and ``turn`` what is kept with the first message that is added. ``spoken`` is the
-    same history with its digests and session, where the caller has derived them already. ``lifted`` is a tag that is no
-    longer true of a conversation, or of a fork of it, to which something is added.
+    It is joined only with histories of the same ``session``; None is a session like any other. ``match`` is the result
+    of ``Store.recognise``; None if nothing of the history is stored. With ``is_exact`` it is filed there or not at all:
+    a ConflictError or ConversationNotFoundError says that it does not fit. With ``is_apart`` nothing is added to the
+    matched conversation; a longer history becomes a fork of it. A history declared new is refused with a ConflictError
+    if another one was filed meanwhile that is the same up to its message ``claimed``. ``link`` is the relation of a new
+    conversation to its parent, and ``turn`` the facts kept with the first added message. ``spoken`` is the same history
+    with its digests and session, if the caller has derived them already. ``lifted`` is a tag that no longer applies to
+    a conversation, or a fork of it, once something is added.
     """
 
     history: Iterable[AnyCanister]
@@ -87,7 +87,7 @@ class Filing(Struct, frozen=True):
 
 
 class _Work:
-    """A filing on its way."""
+    """A filing in progress."""
 
     __slots__ = (
         "change",
@@ -112,7 +112,7 @@ class _Work:
         self.is_apart = filing.is_apart
         self.why = "" if filing.turn is None else filing.turn.why
         self.spoken = Spoken(_NOTHING, (), (), 0, self.session)
-        # Of one batch none may look for what one before it says.
+        # A filing must not look for messages that an earlier one of the same batch adds.
         self.says: set[object] = set() if filing.identifier is None else {filing.identifier}
         self.looks_for = set(self.says)
         self.change: Change | None = None
@@ -131,7 +131,7 @@ class _Work:
             self.says.discard(None)
             self.looks_for.discard(None)
         else:
-            # What it says is known only where it lies.
+            # Its text is known only in its own store.
             self.says.add(UNSET)
             if filing.claimed is not None:
                 self.learn()
@@ -141,7 +141,7 @@ class _Work:
                     self.says.add(self.match.identifier)
 
     def _take(self, filing: Filing) -> None:
-        """Take the history, with its digests if they are those of this scope."""
+        """Take the history, with its digests if they are of this scope."""
         if filing.spoken is not None and filing.spoken.key == self.key:
             self.spoken = filing.spoken
             return
@@ -160,22 +160,22 @@ class _Work:
             self.spoken = Spoken.of(self.spoken.history, self.session, self.key)
 
     def claims(self, known: int) -> tuple[bytes, ...]:
-        """The first digest that is new behind what is known."""
+        """The first new digest after the known canisters."""
         return next(((one,) for one in self.spoken.digests[known:] if one is not None), ())
 
     def kept_tags(self, metadata: Metadata) -> tuple[str, ...]:
-        """The tags that are still true when something is added."""
+        """The tags that still apply when something is added."""
         return tuple(tag for tag in metadata.tags if tag != self.filing.lifted)
 
     def says_more(self, match: Match) -> bool:
-        """Whether the history goes on behind what is known of it."""
+        """Whether the history continues after its known canisters."""
         return any(self.spoken.digests[match.known :])
 
 
 def file_many(
     store: Store, filings: Iterable[Filing | Iterable[AnyCanister]]
 ) -> tuple[Filed | CanneryError, ...]:
-    """File histories in order; for each where it is, or what is wrong with it."""
+    """File histories in order; for each its place, or its error."""
     filed: list[Filed | CanneryError] = []
     batch: list[_Work] = []
     said: set[object] = set()
@@ -191,7 +191,7 @@ def file_many(
 
 
 def _file(store: Store, batch: Sequence[_Work]) -> list[Filed | CanneryError]:
-    """File histories that have nothing to do with each other."""
+    """File histories that are independent of each other."""
     for _ in range(_ATTEMPTS):
         waiting = [work for work in batch if work.outcome is None]
         if not waiting:
@@ -215,7 +215,7 @@ def _match_all(store: Store, batch: Sequence[_Work]) -> None:
 
 
 def _refuse(store: Store, work: _Work, error: CanneryError) -> None:
-    """Give up on a filing, or if another was faster, look again."""
+    """Fail a filing, or look again if another caller was faster."""
     work.change = None
     filing = work.filing
     is_overtaken = isinstance(error, ConflictError | ConversationNotFoundError)
@@ -230,7 +230,7 @@ def _refuse(store: Store, work: _Work, error: CanneryError) -> None:
 
 
 def _plan(store: Store, work: _Work) -> Change | None:
-    """The change that files a history; None if all of it is there, as the outcome then says."""
+    """The change that files a history; None if all of it is stored, which the outcome then states."""
     match = work.match
     if not isinstance(match, Match):
         return _addition(store, work)
@@ -268,7 +268,7 @@ def _branch(store: Store, work: _Work, match: Match) -> Change | None:
 
 
 def _growth(store: Store, work: _Work, match: Match, known: int) -> Change:
-    """The change that adds to the end of a conversation."""
+    """The change that appends to a conversation."""
     conversation = store.handle(match.identifier)
     added = answered_here(work.history, known, match.length, conversation.load)
     look = store.current if work.is_retry else store.latest
@@ -293,7 +293,7 @@ def _growth(store: Store, work: _Work, match: Match, known: int) -> Change:
 def _turn(
     store: Store, work: _Work, metadata: Metadata | None, at: int | None = None
 ) -> tuple[Turn | None, Metadata | None]:
-    """What is kept with the first message that is added, and the metadata if it has to change for that."""
+    """The facts kept with the first added message, and the metadata if they change it."""
     given = work.filing.turn
     turn = Turn(why=work.why) if given is None else replace(given, why=work.why)
     turn, now = begin_turn(store, turn, metadata, work.spoken.setup(), at)
@@ -305,7 +305,7 @@ def _turn(
 
 
 def _all_known(store: Store, work: _Work, match: Match) -> Change | None:
-    """Say that all of a history is there; instructions that are not are added to what is."""
+    """Report that all of a history is stored; new instructions are added to it."""
     setup = work.spoken.setup()
     raw, metadata = store.current(match.identifier)
     if setup and match.is_at_end and not had_instructions(store, metadata, setup):
@@ -368,7 +368,7 @@ def _commit(store: Store, batch: Sequence[_Work]) -> None:
 def known_before(
     store: Store, identifier: str, position: int, digests: Sequence[bytes | None]
 ) -> int:
-    """How many canisters of a history lie before a position of a conversation, silent ones included."""
+    """How many canisters of a history lie before a position of a conversation, empty ones included."""
     found = store.backend.catalogue.said_before(identifier, position)
     if found is None:
         conversation = store.get(identifier)
@@ -394,9 +394,9 @@ def _last_read(shared: Sequence[AnyCanister], key: bytes) -> tuple[bytes | None,
 def rest_of(
     store: Store, history: Conversation, digests: Sequence[bytes | None], match: Match
 ) -> Conversation:
-    """What is to be added to the conversation that ends where a history is known.
+    """The canisters to add to a conversation that ends where a history is known.
 
-    Digests do not tell whether it ends with the same thoughts and empty turns; so these are compared.
+    Digests do not cover reasoning and empty turns at the end, so these are compared.
     """
     rest = history[match.known :]
     silent = 0

@@ -1,7 +1,7 @@
 """Group commit for tasks: one thread makes all waiting appends, with one sync.
 
-A thread for each append would have to be woken for every message, which takes longer than writing it. Appends that
-arrive while the disk is busy wait for the next round.
+A thread per append would have to be woken for every message, which takes longer than writing it. Appends that arrive
+while the disk is busy wait for the next round.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class _Append:
-    """What a task wants to add, and what became of it."""
+    """A task's append, and its outcome."""
 
     __slots__ = ("added", "change", "conversation", "done", "outcome", "revision")
 
@@ -40,21 +40,21 @@ class _Append:
         self.outcome: str | BaseException | None = None
 
     def plan(self) -> None:
-        """Prepare what is to be written; what cannot be made beside others is left to be made alone."""
+        """Prepare the change; one that cannot be combined with others is made alone."""
         try:
             self.change = self.conversation.append_change(self.added, self.revision)
         except CanneryError as error:
             self.outcome = error
 
     def make_alone(self) -> None:
-        """Make it, as if no other had come."""
+        """Make it as a single append."""
         try:
             self.outcome = self.conversation.append(self.added, revision=self.revision)
         except CanneryError as error:
             self.outcome = error
 
     def settle(self, broken: BaseException | None) -> None:
-        """Tell the task, if it still waits."""
+        """Notify the task, if it still waits."""
         outcome = broken or self.outcome
         if self.done.done():
             return
@@ -65,7 +65,7 @@ class _Append:
 
 
 class GatheredAppends:
-    """The appends that the tasks of one event loop wait for."""
+    """The pending appends of one event loop's tasks."""
 
     def __init__(self, store: Store, pool: Executor) -> None:
         self._store = store
@@ -80,23 +80,23 @@ class GatheredAppends:
         canisters: Iterable[Any],
         revision: str | None,
     ) -> str:
-        """Add canisters at the end of a conversation; the new revision."""
+        """Add canisters at the end of a conversation; returns the new revision."""
         added = list(flatten(canisters))
         wanted = _Append(conversation, added, revision, self.loop.create_future())
         self._waiting.append(wanted)
         if self._round is None:
             self._round = self.loop.create_future()
-            # Whoever comes in this turn of the loop comes along.
+            # Appends of this turn of the loop join this round.
             self.loop.call_soon(self._begin)
         return await wanted.done
 
     async def finish(self) -> None:
-        """Wait until everything is made that was asked for."""
+        """Wait until all requested appends are made."""
         while self._round is not None:
             await self._round
 
     def _begin(self) -> None:
-        # A task that has been cancelled wants nothing any more.
+        # A cancelled task no longer waits for its append.
         batch = [wanted for wanted in self._waiting if not wanted.done.done()]
         self._waiting = []
         working = self.loop.run_in_executor(self._pool, make_together, self._store, batch)
@@ -106,7 +106,7 @@ class GatheredAppends:
         broken = asyncio.CancelledError() if made.cancelled() else made.exception()
         for wanted in batch:
             wanted.settle(broken)
-        # Tasks that go on now may want to append again, and come before this.
+        # Tasks that continue now may append again, and take precedence.
         self.loop.call_soon(self._go_on)
 
     def _go_on(self) -> None:
@@ -118,7 +118,7 @@ class GatheredAppends:
 
 
 def make_together(store: Store, batch: Sequence[_Append]) -> None:
-    """Make changes, those that can be made beside others with one sync."""
+    """Make changes; those that can be combined share one sync."""
     if len(batch) > 1:
         for wanted in batch:
             wanted.plan()

@@ -1,12 +1,12 @@
-"""Histories by what was said in them: the digests that recognition looks up.
+"""The digests by which recognition looks up histories.
 
-A history is what people asked and what models said and did. Setup is not part of it: instructions, documents, blocks
-that programs put into a user's message, answers that programs made up, and everything before the first thing that a
-person asked, whatever its role. Neither are thoughts, which clients send back or not, nor a second copy of a result.
+A history consists of what people asked and what models wrote and called. Setup is excluded: instructions, documents,
+blocks that clients insert into a user's message, answers that clients made up, and everything before a person's first
+message, whatever its role. Reasoning is excluded too, because clients may omit it, and so is a second copy of a result.
 
-``messages.identity`` says what the digest of a canister is. Text counts without the blanks around it, and a user's text
-that holds blocks of setup by what a person typed. The catalogue continues the same chain. A scope may have a key
-(``Catalogue.key``): its digests are keyed, so that what was said cannot be guessed from them.
+``messages.identity`` defines the digest of a canister. Text counts without surrounding white space, and a user's text
+with blocks of setup by the part that a person typed. The catalogue continues the same chain. A scope may have a key
+(``Catalogue.key``): its digests are keyed, so that the messages cannot be guessed from them.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ from cannery.titles import SEARCHED, has_setup, is_invented, typed_text
 
 _SETUP = frozenset({Role.Supervisor, Role.Document})
 _TALKING = frozenset({Role.User, Role.Assistant})
-# Clients send what was said before with every turn; of so many short texts the digests are remembered.
+# Clients repeat earlier messages with every turn; the digests of this many short texts are cached.
 _SHORT = 1024
 _MOST_SHORT = 2048
 MODEL_ROLES = frozenset({Role.Assistant, Role.Invocation})
-"""Who speaks for the model: what it says is nearly unique, so that conversations are recognised by it."""
+"""The roles of the model: its output is nearly unique, so conversations are recognised by it."""
 
 
 class Own(NamedTuple):
-    """What a canister adds to a history by itself: its digest, None for nothing; and whether it is setup."""
+    """A canister's own addition to a history: its digest (None for nothing), and whether it is setup."""
 
     digest: bytes | None
     is_setup: bool = False
 
 
 def own_of(canister: AnyCanister, key: bytes = b"") -> Own:
-    """What a canister adds to a history; thoughts and turns without words add nothing."""
+    """A canister's addition to a history; reasoning and empty turns add nothing."""
     own = _plain_own(canister)
     return own if not key or own.digest is None else Own(keyed(key, own.digest), own.is_setup)
 
@@ -63,7 +63,7 @@ def _plain_own(canister: AnyCanister) -> Own:
 
 
 def _own_text(role: Role, text: str) -> Own | None:
-    """What text adds to a history in one of the roles that talk; None for blanks."""
+    """The addition of a text in a user or model role; None for blank text."""
     said = text.strip()
     if not said:
         return None
@@ -82,7 +82,7 @@ _own_short = functools.lru_cache(_MOST_SHORT)(_own_text)
 
 
 def _text_of(canister: Any) -> str | None:
-    """The plain text of a canister; None if it is something else, or cannot be read."""
+    """The plain text of a canister; None for other content or unreadable text."""
     held = canister.held
     if type(held) is str:
         return held
@@ -95,7 +95,7 @@ def _text_of(canister: Any) -> str | None:
 
 
 class SpokenChain:
-    """The digests of a history that grows: each holds all that was said up to it (``identity.Said``)."""
+    """The digests of a growing history: each covers all canisters up to it (``identity.Said``)."""
 
     __slots__ = ("_answered", "_calls", "_key", "_ordinals", "_said", "links", "owns")
 
@@ -110,7 +110,7 @@ class SpokenChain:
         """What each canister says by itself, None for setup and for what adds nothing."""
 
     def extend(self, canisters: Iterable[AnyCanister]) -> list[bytes | None]:
-        """The digest after each of some more canisters, None where one adds nothing."""
+        """The digest after each of some more canisters, None for one that adds nothing."""
         links = [self._add(canister) for canister in canisters]
         self.links += links
         return links
@@ -140,7 +140,7 @@ class SpokenChain:
         return None if said is before else said.chain
 
     def _first_answer(self, canister: Any, own: bytes) -> bytes | None:
-        """The digest of a result; None for the same one again, as Gemini CLI sends results of a resumed session."""
+        """The digest of a result; None for a repeated one, as Gemini CLI sends results of a resumed session."""
         if self._answered.get(canister.invocation_id) == own:
             return None
         self._answered[canister.invocation_id] = own
@@ -151,7 +151,7 @@ class SpokenChain:
 def _after_short(
     chain: bytes, role: Role, text: str, key: bytes
 ) -> tuple[bytes | None, bytes | None]:
-    """What a short text says by itself, and the digest of an answered history with it; None for setup."""
+    """The addition of a short text, and the digest of an answered history with it; None for setup."""
     own = _own_short(role, text)
     if own is None or own.digest is None or own.is_setup:
         return None, None
@@ -162,9 +162,9 @@ def _after_short(
 def recognition_digests(
     history: Sequence[AnyCanister], chain: SpokenChain | None = None
 ) -> list[bytes | None]:
-    """The digests by which a history is recognised, one a canister; None where it adds nothing.
+    """The digests by which a history is recognised, one per canister; None for one that adds nothing.
 
-    That is also before the first question. A history without one is recognised as a whole.
+    This includes canisters before the first question. A history without a question is recognised as a whole.
     """
     chain = SpokenChain() if chain is None else chain
     digests = chain.extend(history)
@@ -177,7 +177,7 @@ def recognition_digests(
 
 
 def without_doubles(history: Iterable[AnyCanister]) -> list[AnyCanister]:
-    """A history without second copies of the same result."""
+    """A history without repeated copies of the same result."""
     if not isinstance(history, list | tuple):
         history = list(history)
     if not any(type(canister) is ResultCanisterClass for canister in history):
@@ -192,14 +192,14 @@ def without_doubles(history: Iterable[AnyCanister]) -> list[AnyCanister]:
                 continue
             answered[identifier] = own
         elif canister.role is Role.Invocation:
-            # A call that has the same id as an earlier one wants an answer of its own.
+            # A call with the id of an earlier one needs a result of its own.
             answered.pop(canister.identifier, None)  # type: ignore[union-attr]
         kept.append(canister)
     return kept
 
 
 def beginning(history: Sequence[AnyCanister], owns: Sequence[bytes | None] | None = None) -> int:
-    """How many canisters stand before the first thing that a person asked."""
+    """The number of canisters before a person's first message."""
     for index, canister in enumerate(history):
         if canister.role is Role.User:
             own = own_of(canister) if owns is None else Own(owns[index], owns[index] is None)

@@ -1,7 +1,7 @@
 """Instructions, tools and settings as versions: which were in force from which message on.
 
-A conversation begins with its instructions: they are its first messages. When a client sends others with a later turn,
-the conversation goes on, and the new ones are kept with the first message of that turn (``Turn``), each text once.
+A conversation begins with its instructions as its first messages. If a client sends different ones with a later turn,
+the conversation continues, and the new ones are kept with the first message of that turn (``Turn``), each text once.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _MARK = b'"turn":{'
 _KEY = 16
-# More than any program says before a person does.
+# More than any client sends before a person's first message.
 _FIRST = 200
 
 
@@ -46,7 +46,7 @@ class Instructions(Struct, frozen=True):
 
 
 class Exchange(Struct, frozen=True):
-    """What is known of an exchange whose first message has a position."""
+    """The facts of an exchange, whose first message has a position."""
 
     position: int
     request: str = ""
@@ -55,12 +55,12 @@ class Exchange(Struct, frozen=True):
 
 
 def setup_of(history: Sequence[AnyCanister]) -> tuple[AnyCanister, ...]:
-    """The instructions of a history: what stands before the first thing that a person asked."""
+    """The instructions of a history: everything before a person's first message."""
     return tuple(history[: beginning(history)])
 
 
 def setup_key(setup: Iterable[AnyCanister]) -> str:
-    """What tells instructions from others."""
+    """A key by which instructions are compared."""
     return _key(b"".join(map(digest, setup)))
 
 
@@ -71,9 +71,9 @@ def begin_turn(
     setup: tuple[AnyCanister, ...],
     at: int | None = None,
 ) -> tuple[Turn, InForce]:
-    """A turn with the instructions (``setup``), tools and settings that begin with it, and what is in force then.
+    """A turn with the new instructions (``setup``), tools and settings, and what is then in force.
 
-    Without metadata it begins a new conversation, whose first messages are its instructions. A fork goes on from
+    Without metadata it begins a new conversation, whose first messages are its instructions. A fork continues from
     position ``at`` of its parent.
     """
     now, tools, settings = setup_key(setup), _key_or_none(turn.tools), _key_or_none(turn.settings)
@@ -145,18 +145,18 @@ def read_instructions(store: Store, metadata: Metadata) -> list[Instructions]:
 
 
 def tools_at(store: Store, identifier: str, position: int) -> tuple[Tool, ...]:
-    """The tools that were in force before a position of a conversation, none if they are not known."""
+    """The tools in force before a position of a conversation; none if unknown."""
     version = version_at(read_instructions(store, store.metadata_of(identifier)), position)
     return () if version.tools is None else decode_tools(version.tools)
 
 
 def version_at(versions: Sequence[Instructions], position: int) -> Instructions:
-    """The version in force for what stands before a position."""
+    """The version in force for the messages before a position."""
     return next((one for one in reversed(versions) if one.position < position), versions[0])
 
 
 def read_exchanges(store: Store, metadata: Metadata) -> list[Exchange]:
-    """What is known of the exchanges of a conversation, oldest first."""
+    """The facts of a conversation's exchanges, oldest first."""
     return [
         Exchange(position, turn.request, turn.why, turn.model)
         for position, turn in read_turns(store, metadata)
@@ -164,7 +164,7 @@ def read_exchanges(store: Store, metadata: Metadata) -> list[Exchange]:
 
 
 def read_turns(store: Store, metadata: Metadata) -> Iterator[tuple[int, TurnShape]]:
-    """What the lines of a conversation say of the exchanges that they begin."""
+    """The facts of exchanges in the lines of a conversation."""
     spans = segments(metadata, store.any_metadata, 0, None)
     for reading in store.backend.read_many(spans):
         for position, line in enumerate(reading.lines, reading.start):

@@ -1,7 +1,7 @@
-"""Forks: whose lines a conversation's positions lie in, and where a history may be cut.
+"""Forks: which logs hold the positions of a conversation, and where a history may be cut.
 
-A fork holds only what came after its position; the rest is its ancestors'. Nothing here reads more than
-the metadata of ancestors and the lines around one position.
+A fork holds only the lines after its position; the rest is its ancestors'. Nothing here reads more than the metadata of
+ancestors and the lines around one position.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def owner(metadata: Metadata, look: Look, position: int) -> Metadata:
 
 
 def find_edge(position: int, end: int, read: Read) -> int:
-    """The last position up to the given one where no tool exchange is cut apart."""
+    """The last position up to the given one that does not split a tool exchange."""
     cut = _answered_after(position, end, read)
     if not cut:
         return position
@@ -56,13 +56,13 @@ def find_edge(position: int, end: int, read: Read) -> int:
             cut.discard(canister.identifier)
             edge = at
         elif not cut:
-            # What stands here is not a call of the same turn.
+            # The canister here is not a call of the same turn.
             break
     return edge if not cut else position
 
 
 def _answered_after(position: int, end: int, read: Read) -> set[str]:
-    """The calls before a position whose results stand directly behind it."""
+    """The calls before a position whose results follow it directly."""
     made: set[str] = set()
     answered: set[str] = set()
     while position < end:
@@ -91,10 +91,10 @@ def _backwards(position: int, read: Read) -> Iterator[tuple[int, CanisterStruct]
 def answered_here(
     history: Sequence[AnyCanister], known: int, position: int, read: Read
 ) -> list[AnyCanister]:
-    """What a history adds behind its first ``known`` canisters, which a conversation holds before a position.
+    """The canisters that a history adds after its first ``known`` ones, which a conversation holds before a position.
 
-    Clients give calls other ids each time. A result that answers a call among the known ones is made to name the id
-    that the conversation has for it: the calls of both are the same, in the same order.
+    Clients give calls other ids each time. A result that answers one of the known calls gets the conversation's id for
+    that call: the calls of both are the same, in the same order.
     """
     rest = list(history[known:])
     made: set[str] = set()
@@ -136,7 +136,7 @@ def _answering(canister: AnyCanister, renamed: Mapping[str, str]) -> AnyCanister
 
 
 def check_position(at: object, end: int) -> int:
-    """Refuse a position that is not in the conversation; negative ones count from its end."""
+    """Refuse a position outside the conversation; negative ones count from its end."""
     if not isinstance(at, int) or isinstance(at, bool):
         raise InputError(f"a position is an int, not {type(at).__name__}")
     position = at + end if at < 0 else at

@@ -1,4 +1,4 @@
-"""What is known about a conversation beside its messages (section 4 of ``docs/storage-format.md``)."""
+"""The metadata of a conversation (section 4 of ``docs/storage-format.md``)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cannery.errors import DamageError, InputError
 
 
 class Link(Struct, frozen=True):
-    """What a conversation is to its parent, and which program held it (``Metadata``)."""
+    """The relation of a conversation to its parent, and the client that held it (``Metadata``)."""
 
     kind: str = ""
     client: str = ""
@@ -29,9 +29,9 @@ NO_LINK = Link()
 
 
 class InForce(NamedTuple):
-    """What tells the instructions that were in force first and last, and the tools and settings that are.
+    """Keys of the instructions in force first and last, and of the tools and settings in force.
 
-    Tools and settings are "" if they are not known. ``later`` is "+" once something was another than at first.
+    Tools and settings are "" if unknown. ``later`` is "+" once something differs from the first version.
     """
 
     first: str
@@ -42,18 +42,18 @@ class InForce(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> InForce | None:
-        """As metadata has it (``encode``); None if it does not."""
+        """Parse the form that metadata holds (``encode``); None if it is absent."""
         fields = text.split("/")
         # Earlier versions kept no settings.
         return cls(*fields) if len(fields) in {3, len(cls._fields)} else None
 
     def encode(self) -> str:
-        """As metadata has it."""
+        """The form that metadata holds."""
         return "/".join(self)
 
     @classmethod
     def inherited(cls, text: str) -> str:
-        """What a fork's metadata says of its parent's: nothing if there were several versions."""
+        """A fork's value from its parent's: nothing if there were several versions."""
         known = cls.parse(text)
         is_first = known is not None and known.first == known.setup and not known.later
         return text if is_first else ""
@@ -96,7 +96,7 @@ def new_metadata(  # noqa: PLR0913 - what is known about a conversation
 ) -> Metadata:
     """The metadata of a new conversation, checked.
 
-    One that began elsewhere says when it was ``created`` there, and is as old in every list.
+    An imported one has the time ``created`` elsewhere, by which lists order it.
     """
     for known in PROFILES:
         if profile == known:
@@ -145,7 +145,7 @@ def check_tags(tags: object) -> None:
 
 
 def check_model(model: object) -> None:
-    """Refuse a model that is not named by text."""
+    """Refuse a model that is not text."""
     if model is not None and not isinstance(model, str):
         raise InputError(f"a model is named by text, not {type(model).__name__}")
     check_unicode(model or "")
@@ -160,6 +160,6 @@ def check_unicode(text: str) -> None:
 
 
 def new_identifier() -> str:
-    """A new id that sorts by time: 26 characters of 48 bits of milliseconds and 80 random ones."""
+    """A new id that sorts by time: 26 characters of 48 bits of milliseconds and 80 random bits."""
     number = (time.time_ns() // 1_000_000) << 80 | int.from_bytes(os.urandom(10), "big")
     return "".join(_ALPHABET[number >> shift & 31] for shift in range(125, -1, -5))

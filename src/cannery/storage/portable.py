@@ -1,4 +1,4 @@
-"""Canisters as JSON values that stand alone: the lines of the storage format, with all content inside."""
+"""Canisters as self-contained JSON values: the lines of the storage format, with all content inline."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cannery.storage.encoding import Encoder
 from cannery.storage.store import Store, open_store
 
 _EVERYTHING_INLINE = 1 << 60
-# A long text anywhere but in a content of its own; what a supervisor says is always kept apart.
+# The threshold for long text outside a content; a supervisor's text is always stored separately.
 _REFERENCE = {"content_id", "size"}
 
 
@@ -30,7 +30,7 @@ def _encoder() -> Encoder:
 
 
 def from_portable(line: dict[str, Any]) -> AnyCanister:
-    """The canister of such JSON values."""
+    """The canister of self-contained JSON values."""
     (canister,) = _store().codec("").decoder.decode([msgspec.json.encode(line)], hydrate=True)
     return canister
 
@@ -63,7 +63,7 @@ def _inlined(value: Any, contents: Mapping[str, bytes | None]) -> Any:
 
 
 def conversation_data(metadata: Metadata, canisters: Iterable[AnyCanister]) -> dict[str, Any]:
-    """A conversation as plain values: what is known about it, and its canisters."""
+    """A conversation as plain values: its metadata and its canisters."""
     return {
         **msgspec.to_builtins(metadata),
         "canisters": [portable(canister) for canister in canisters],

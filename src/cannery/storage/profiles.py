@@ -1,8 +1,8 @@
-"""What a conversation accepts: ``archive`` all six roles, ``chat`` the records of a stored chat.
+"""The profiles of conversations: ``archive`` accepts all six roles, ``chat`` the records of a stored chat.
 
-The chat profile speaks the record shapes of the message-roles specification: ``user``, ``assistant`` (with
-``tool_calls``) and ``tool`` (with ``tool_call_id``). A record unfolds to canisters and folds back to itself;
-what the model has no place for stays with it as residue. The system prompt is refused and nothing is written.
+The chat profile uses the record shapes of the message-roles specification: ``user``, ``assistant`` (with
+``tool_calls``) and ``tool`` (with ``tool_call_id``). A record unfolds to canisters and folds back to itself; fields
+that the model lacks stay with it as residue. The system prompt is refused and nothing is written.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _FLAT, _OBJECT = "flat", "object"
 
 
 def check_profile(profile: str, canisters: Iterable[AnyCanister], calls: set[str]) -> None:
-    """Refuse what a profile does not accept; ``calls`` are the ids of calls already there."""
+    """Refuse a canister that a profile does not accept; ``calls`` are the ids of earlier calls."""
     if profile != "chat":
         return
     known = set(calls)
@@ -59,7 +59,7 @@ def check_profile(profile: str, canisters: Iterable[AnyCanister], calls: set[str
 
 
 def unfold_record(record: Mapping[str, Any]) -> list[AnyCanister]:
-    """The canisters that a chat record says."""
+    """The canisters of a chat record."""
     if not isinstance(record, Mapping):
         raise ProfileError("chat", f"a record is a mapping, not {type(record).__name__}")
     rest = dict(record)
@@ -76,7 +76,7 @@ def unfold_record(record: Mapping[str, Any]) -> list[AnyCanister]:
 
 
 def _unfold_parts(role: MessageRole, rest: dict[str, Any]) -> list[AnyCanister]:
-    """The canisters of a record whose content is a list of parts, which are those of Chat Completions."""
+    """The canisters of a record whose content is a list of Chat Completions parts."""
     if role is not MessageRole.Tool and "tool_call_id" in rest:
         raise ProfileError("chat", "only a tool record has a tool_call_id")
     if role is not MessageRole.Assistant and "tool_calls" in rest:
@@ -175,7 +175,7 @@ def _residue(rest: dict[str, Any], form: str | None) -> Residue | None:
 
 
 def fold_records(canisters: Iterable[AnyCanister]) -> list[dict[str, Any]]:
-    """The chat records that canisters say."""
+    """The chat records of canisters."""
     records: list[dict[str, Any]] = []
     for turn in Conversation.trusted(canisters).turns():
         if any(map(_is_part, turn)):
@@ -191,7 +191,7 @@ def fold_records(canisters: Iterable[AnyCanister]) -> list[dict[str, Any]]:
 
 
 def _is_part(canister: AnyCanister) -> bool:
-    """Whether a canister was read from a list of parts, or says more than a record of text can."""
+    """Whether a canister was read from a list of parts, or holds more than a text record can."""
     residue = canister.residue
     if residue is not None and residue.dialect == _WIRE:
         return True

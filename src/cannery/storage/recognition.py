@@ -1,15 +1,15 @@
-"""Which conversation a history goes on from, and by what that is known.
+"""Finds the conversation that a history continues, and the reason for the match.
 
-Looked for in this order, within the scope:
+The search order, within the scope:
 
-1. *session*: the longest beginning of the history in the client's own session (none is a session like any other);
-2. *history*: for a client that has sessions, the longest beginning in any session, if the model said something in it
-   and the history goes on: what a model says is nearly unique. Nothing is added to another session; a fork goes on.
-   A request beside a conversation is looked for so even where its own session holds less;
-3. *end*: the end of a conversation somewhere in the history, for clients that leave out, move or edit what came before.
+1. *session*: the longest known prefix of the history in the client's own session (none is a session like any other);
+2. *history*: for a client that has sessions, the longest known prefix in any session, if it includes an answer of the
+   model and the history continues: a model's output is nearly unique. Nothing is added to another session; a fork is.
+   A request beside a conversation is looked up this way even if its own session holds a shorter prefix;
+3. *end*: the end of a conversation anywhere in the history, for clients that omit, move or edit earlier messages.
 
-A beginning in which only questions were asked is the same only if the instructions are the same too, and in the
-session only (``identity.Said``): people ask the same things.
+A prefix with questions only is a match only if the instructions are equal too, and in the same session only
+(``identity.Said``): different people ask the same questions.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from cannery.storage.history import (
 if TYPE_CHECKING:
     from cannery.storage.store import Store
 
-# How much of a history's end is looked for, in how many conversations, and how much of one must agree.
+# How much of a history's end is looked up, in how many conversations, and how much of one must match.
 _LAST_SAID = 24
 _MOST_CANDIDATES = 4
 _LEAST_AGREED = 2
 
 
 class Spoken(Struct):
-    """A history with the digests by which it is recognised; ``asked`` canisters stand before what the model said.
+    """A history with the digests by which it is recognised; ``asked`` canisters precede the model's first answer.
 
-    ``says`` are all digests that a catalogue would have of it. One that is ``is_aside`` is beside a conversation and
-    goes on from the longest beginning wherever that is: an earlier request beside it holds less.
+    ``says`` are all digests that a catalogue would have of it. A request that is ``is_aside`` is beside a conversation
+    and continues the longest known prefix wherever that is: an earlier request beside it holds less.
     """
 
     history: Conversation
@@ -60,7 +60,7 @@ class Spoken(Struct):
     def of(
         cls, history: Conversation, session: str, key: bytes, *, is_aside: bool = False
     ) -> Spoken:
-        """A history by what is said in it; ``key`` is that of the scope (``Catalogue.key``)."""
+        """The digests of a history; ``key`` is the scope's (``Catalogue.key``)."""
         chain = SpokenChain(key)
         digests = recognition_digests(history, chain)
         asked = asked_before(history, digests)
@@ -68,11 +68,11 @@ class Spoken(Struct):
         return cls(history, digests, chain.owns, asked, session, says, key, is_aside)
 
     def setup(self) -> tuple[AnyCanister, ...]:
-        """The instructions: what stands before the first thing that a person asked."""
+        """The instructions: everything before a person's first message."""
         return tuple(self.history[: beginning(self.history, self.owns or None)])
 
     def answers(self) -> list[bytes | None]:
-        """The digests from the first thing on that the model said."""
+        """The digests from the model's first answer on."""
         return [None] * self.asked + list(self.digests[self.asked :])
 
     def questions(self) -> list[bytes | None]:
@@ -80,12 +80,12 @@ class Spoken(Struct):
         return list(self.digests[: self.asked])
 
     def goes_on_from(self, known: int) -> bool:
-        """Whether the model said something in the first canisters, and something was said after them."""
+        """Whether the first canisters include an answer of the model, and something follows them."""
         return known > self.asked and any(self.digests[known:])
 
 
 class Recognised(Struct, frozen=True):
-    """Where a history goes on (``match``; None: nowhere), by what that is known, and whether only a fork may."""
+    """The conversation that a history continues (``match``; None: none), the reason, and whether it must be forked."""
 
     match: Match | None = None
     why: str = "new"
@@ -93,7 +93,7 @@ class Recognised(Struct, frozen=True):
 
 
 def asked_before(history: Sequence[AnyCanister], digests: Sequence[bytes | None]) -> int:
-    """How many canisters stand before the first thing that the model said."""
+    """The number of canisters before the model's first answer."""
     for index, digest in enumerate(digests):
         if digest is not None and history[index].role in MODEL_ROLES:
             return index
@@ -101,13 +101,14 @@ def asked_before(history: Sequence[AnyCanister], digests: Sequence[bytes | None]
 
 
 def recognise(store: Store, histories: Sequence[Spoken]) -> list[Recognised]:
-    """Where histories go on, with one look-up for all of the same session."""
+    """The matches of histories, with one look-up for all of the same session."""
     found = [Recognised()] * len(histories)
     by_session: dict[str, list[int]] = {}
     for index, spoken in enumerate(histories):
         by_session.setdefault(spoken.session, []).append(index)
     for session, indexes in by_session.items():
-        # Who holds an answer need not hold the question with these instructions: each is looked for by itself.
+        # A conversation with the answer may lack the question under these instructions, so each is looked up
+        # separately.
         wanted = [histories[index] for index in indexes]
         looked_for = [one.answers() for one in wanted] + [one.questions() for one in wanted]
         matches = store.backend.catalogue.match(store.own_scope, session, looked_for)
@@ -127,13 +128,13 @@ def recognise(store: Store, histories: Sequence[Spoken]) -> list[Recognised]:
 
 
 def _elsewhere(store: Store, spoken: Spoken) -> Match | None:
-    """The longest beginning in any session in which the model said something, if the history goes on."""
+    """The longest known prefix in any session that includes an answer of the model, if the history continues."""
     found = store.backend.catalogue.match(store.own_scope, None, [spoken.answers()])[0]
     return found if found is not None and spoken.goes_on_from(found.known) else None
 
 
 def _without_answer(store: Store, spoken: Spoken, match: Match | None) -> Recognised:
-    """Where a history goes on of which its session holds nothing that the model said."""
+    """The match of a history of whose answers its session has none."""
     if spoken.asked < len(spoken.history):
         elsewhere = _elsewhere(store, spoken) if spoken.session else None
         if elsewhere is not None:
@@ -146,7 +147,7 @@ def _without_answer(store: Store, spoken: Spoken, match: Match | None) -> Recogn
 
 
 def find_end(store: Store, spoken: Spoken) -> Match | None:
-    """The conversation whose end stands in a history, wherever that begins."""
+    """The conversation whose end occurs in a history, wherever it begins."""
     said = [(at, own) for at, own in enumerate(spoken.owns) if own is not None]
     wanted = [own for _, own in said[-_LAST_SAID:]]
     held = store.backend.catalogue.holders(store.own_scope, wanted)
@@ -170,7 +171,7 @@ def _ends_in(
 ) -> int | None:
     """How many canisters of a history lie before or in the end of a conversation; None if it does not end there.
 
-    Results may differ, because programs shorten old ones: what was asked and what the model said must agree.
+    Results may differ, because clients shorten old ones: questions and the model's output must match.
     """
     history = spoken.history
     ours = [

@@ -1,8 +1,8 @@
-"""Retention: conversations unchanged for longer than their scope keeps them are deleted.
+"""Retention: deletes conversations that are unchanged for longer than their scope keeps them.
 
-What counts is the last change: a message, a title, a tag. A conversation that goes on meanwhile stays, because its
-deletion requires that it is as it was listed. Its title and tags go with it; lines that living forks share stay until
-the last of these is deleted, as after any deletion. gc then frees the rest.
+The time of the last change counts: a message, a title, a tag. A conversation that changes meanwhile stays, because its
+deletion requires the listed state. Its title and tags are deleted with it; lines that living forks share stay until the
+last of these is deleted, as after any deletion. gc then frees the rest.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MOST_DAYS = 365_000
 
 
 class KeepDays(Struct, frozen=True):
-    """For how many days conversations are kept: those of some scopes, and all others; None or 0 keeps them for ever."""
+    """How many days conversations are kept: those of some scopes, and all others; None or 0 keeps them forever."""
 
     others: float | None = None
     scopes: Mapping[str, float | None] = {}
@@ -39,7 +39,7 @@ class KeepDays(Struct, frozen=True):
 
 
 class Expired(Struct, frozen=True):
-    """A conversation that was deleted, or would be: of which scope, when it changed last, how long that scope keeps."""
+    """A conversation that was or would be deleted: its scope, its last change, and the scope's number of days."""
 
     identifier: str
     scope: str
@@ -48,7 +48,7 @@ class Expired(Struct, frozen=True):
 
 
 def check_days(keep: KeepDays) -> KeepDays:
-    """Refuse days that are no number of days."""
+    """Refuse an invalid number of days."""
     for days in (keep.others, *keep.scopes.values()):
         if days is not None and not 0 <= days <= _MOST_DAYS:
             raise InputError(f"keep_days is a number of days from 0 to {_MOST_DAYS}, not {days}")
@@ -65,7 +65,7 @@ def expire(
     dry_run: bool = False,
     told: Callable[[Expired], object] = lambda _: None,
 ) -> tuple[Expired, ...]:
-    """Delete what is older than its scope keeps it, or say what that is; ``told`` hears of each at once."""
+    """Delete conversations older than their scope keeps them, or only list them; ``told`` is called for each."""
     check_days(keep)
     now = now or datetime.now(UTC)
     found: list[Expired] = []
@@ -90,7 +90,7 @@ def _expired(store: Store, keep: KeepDays, now: datetime) -> Iterator[tuple[Expi
 
 
 def _older(store: Store, scope: str | None, until: datetime) -> Iterator[Summary]:
-    """The conversations that changed last before a time."""
+    """The conversations last changed before a time."""
     after = None
     selection = Selection(scope=scope, until=until)
     while page := store.backend.catalogue.list(selection, after, _PAGE):

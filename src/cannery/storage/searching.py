@@ -1,7 +1,7 @@
-"""Searching: what the catalogue finds, with the words around it.
+"""Search: the catalogue's matches, with the words around them.
 
-A message that was deleted since the catalogue was asked, or that is damaged, is not shown: ``verify`` names damage, and
-what is sound is found all the same.
+A message that was deleted since the catalogue was queried, or that is damaged, is not shown: ``verify`` reports damage,
+and sound messages are found anyway.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Hit(Struct, frozen=True):
 
 
 def search(store: Store, text: str, selection: Selection, limit: int) -> tuple[Hit, ...]:
-    """The messages that hold all of the words, best first."""
+    """The messages that contain all of the words, best first."""
     terms = terms_of(text)
     if not terms:
         return ()

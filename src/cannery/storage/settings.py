@@ -1,6 +1,6 @@
-"""What a request says beside its conversation, as the JSON that is kept of it: its tools, and its settings.
+"""The JSON stored for a request's tools and settings.
 
-Reading it back gives the request as it was: the same dialect gets the same body again.
+Decoding it restores the request: the same dialect gets the same body again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def encode_tools(tools: Iterable[Tool]) -> bytes:
-    """Tools as the JSON that is kept of them."""
+    """Tools as the stored JSON."""
     return _encode([_tool(tool) for tool in tools])
 
 
@@ -50,7 +50,7 @@ def _tool(tool: Tool) -> dict[str, object]:
 
 
 def decode_tools(data: bytes) -> tuple[Tool, ...]:
-    """The tools that were kept."""
+    """The stored tools."""
     try:
         found = msgspec.json.decode(data, type=list[dict[str, msgspec.Raw]])
         return tuple(map(_read_tool, found))
@@ -72,7 +72,7 @@ def _read_tool(told: dict[str, msgspec.Raw]) -> Tool:
 
 
 def encode_settings(request: Request) -> bytes:
-    """What a request asks for beside its conversation, its model and its tools, as JSON."""
+    """The settings of a request, without its conversation, model and tools, as JSON."""
     told: dict[str, Any] = {}
     if request.source is not None:
         told["source"] = request.source
@@ -89,7 +89,7 @@ def encode_settings(request: Request) -> bytes:
 
 
 def _facts(value: Any) -> dict[str, Any]:
-    """The members of a value that are there."""
+    """The members of a value that are set."""
     found = {}
     for name in value.__struct_fields__:
         fact = getattr(value, name)
@@ -99,7 +99,7 @@ def _facts(value: Any) -> dict[str, Any]:
 
 
 def _residue(residue: Residue) -> dict[str, str]:
-    # Strings that are no Unicode text are at places of one body, which another does not have.
+    # Strings that are not Unicode text have paths in one body, which another body does not have.
     return {
         name: value
         for name in residue.__struct_fields__
@@ -108,7 +108,7 @@ def _residue(residue: Residue) -> dict[str, str]:
 
 
 def with_settings(conversation: Conversation, model: str | None, data: bytes | None) -> Request:
-    """A request for a conversation with the settings that were kept; without any if none were."""
+    """A request for a conversation with the stored settings, if there are any."""
     named = model or absent
     if data is None:
         return Request(conversation, named)

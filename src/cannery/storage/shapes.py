@@ -1,7 +1,7 @@
 """The JSON shapes of a line (section 3 of ``docs/storage-format.md``), as msgspec reads and writes them.
 
-One struct for each role and each content type, told apart by ``role`` and ``type`` while they are decoded: a line
-costs only the members that its own kind has.
+One struct per role and per content type, distinguished by ``role`` and ``type`` while they are decoded: a line costs
+only the members that its own kind has.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LongText: TypeAlias = str | Reference
 
 
 class _ContentShape(Struct, omit_defaults=True, gc=False, tag_field="type"):
-    """What a content may be spelled as."""
+    """The base of all content shapes."""
 
 
 class TextShape(_ContentShape, tag="text"):
@@ -59,7 +59,7 @@ class AudioShape(BinaryShape, tag="audio"):
 
 
 class VideoShape(BinaryShape, tag="video"):
-    """A film."""
+    """A video."""
 
 
 class FileShape(BinaryShape, tag="file"):
@@ -72,7 +72,7 @@ class FileShape(BinaryShape, tag="file"):
 
 
 class ReasoningShape(_ContentShape, tag="reasoning"):
-    """Thoughts."""
+    """Reasoning."""
 
     texts: tuple[LongText, ...] = ()
     summaries: tuple[LongText, ...] = ()
@@ -96,7 +96,7 @@ class DataShape(_ContentShape, tag="data"):
 
 
 class OpaqueShape(_ContentShape, tag="opaque"):
-    """A block of a dialect that nobody else knows."""
+    """A block that only its own dialect understands."""
 
     dialect: str | UnsetType = UNSET
     tag: str | UnsetType = UNSET
@@ -104,7 +104,7 @@ class OpaqueShape(_ContentShape, tag="opaque"):
 
 
 class PartsShape(_ContentShape, tag="parts"):
-    """Several contents in the place of one."""
+    """Several contents in place of one."""
 
     parts: list[ContentShape]
 
@@ -124,7 +124,7 @@ ContentShape: TypeAlias = Union[  # noqa: UP007 - the names above refer to it be
 
 
 class TurnShape(Struct, omit_defaults=True, gc=False):
-    """What is known of the exchange that a line begins.
+    """The facts of the exchange that a line begins.
 
     ``setup`` has lines of canisters, ``tools`` and ``settings`` are JSON.
     """
@@ -138,17 +138,17 @@ class TurnShape(Struct, omit_defaults=True, gc=False):
 
 
 class TurnLine(Struct):
-    """What a line says of its exchange."""
+    """The exchange facts in a line."""
 
     turn: TurnShape
 
 
 class _LineShape(Struct, omit_defaults=True, gc=False, tag_field="role"):
-    """What a canister may be spelled as; members stand in the order in which they are written."""
+    """The base of all line shapes; members are in the order in which they are written."""
 
 
 class UserShape(_LineShape, tag="user"):
-    """What the user said."""
+    """A user message."""
 
     content: ContentShape | list[ContentShape]
     timestamp: datetime | UnsetType = UNSET
@@ -159,7 +159,7 @@ class UserShape(_LineShape, tag="user"):
 
 
 class AssistantShape(_LineShape, tag="assistant"):
-    """What the assistant said, if anything."""
+    """A message of the assistant, possibly without content."""
 
     content: ContentShape | list[ContentShape] | UnsetType | None = UNSET
     timestamp: datetime | UnsetType = UNSET
@@ -209,7 +209,7 @@ class InvocationShape(_LineShape, tag="invocation"):
 
 
 class ResultShape(_LineShape, tag="result"):
-    """What a call gave."""
+    """The result of a call."""
 
     content: ContentShape | list[ContentShape]
     invocation_id: str = ""

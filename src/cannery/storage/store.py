@@ -1,4 +1,4 @@
-"""A store of conversations: make, find, list, search, file, verify, and free what nothing reaches."""
+"""The store of conversations: create, find, list, search, file, verify, collect garbage."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ _MOST_KNOWN = 4096
 
 
 class Codec(Struct, frozen=True):
-    """What encodes and decodes the lines of one scope."""
+    """Encodes and decodes the lines of one scope."""
 
     cache: ContentCache
     encoder: Encoder
@@ -77,9 +77,9 @@ class Codec(Struct, frozen=True):
 
 
 class Store:
-    """Conversations behind a backend.
+    """Conversations in a backend.
 
-    A store with a ``scope`` sees and writes only that; without one it sees every scope and writes to "".
+    A store with a ``scope`` sees and writes only that scope; without one it sees every scope and writes to "".
     """
 
     def __init__(
@@ -113,15 +113,15 @@ class Store:
 
     @property
     def own_scope(self) -> str:
-        """The scope that new conversations belong to, and histories are recognised in."""
+        """The scope of new conversations, within which histories are recognised."""
         return self.scope or ""
 
     def sees(self, metadata: Metadata) -> bool:
-        """Whether a conversation is of a scope that this store sees."""
+        """Whether this store sees the scope of a conversation."""
         return self.scope is None or metadata.scope == self.scope
 
     def codec(self, scope: str) -> Codec:
-        """What encodes and decodes the lines of a scope."""
+        """The encoder and decoder for the lines of a scope."""
         found = self._codecs.get(scope)
         if found is None:
             if len(self._codecs) > _MOST_KNOWN:
@@ -132,7 +132,7 @@ class Store:
         return found
 
     def digest_key(self, scope: str) -> bytes:
-        """What the digests are keyed with by which a scope recognises histories; empty for nothing."""
+        """The key of the digests by which a scope recognises histories; empty for none."""
         return self.backend.catalogue.key(scope)
 
     def __enter__(self) -> Self:
@@ -147,13 +147,13 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Let go of everything; closing twice is fine."""
+        """Release all resources; a second call has no effect."""
         if not self._is_view:
             self.backend.close()
 
     @property
     def recovered(self) -> tuple[Damage, ...]:
-        """What opening found and mended, or could not mend."""
+        """Problems that opening the store repaired, or could not repair."""
         return self.backend.recovered
 
     @property
@@ -174,10 +174,10 @@ class Store:
         created: datetime | None = None,
         canisters: Iterable[AnyCanister] = (),
     ) -> StoredConversation:
-        """A new conversation with its first canisters, all of it or nothing.
+        """A new conversation with its first canisters, all or nothing.
 
-        It gets a new id, or the one that is given; ConflictError if that is taken. One that began elsewhere says when
-        it was ``created`` there.
+        It gets a new id, or the given one; ConflictError if that is in use. An imported one has the time ``created``
+        elsewhere.
         """
         if isinstance(tags, str):
             raise InputError("tags are several words, not one text")
@@ -200,7 +200,7 @@ class Store:
         requires: Mapping[str, bytes | None],
         canisters: Sequence[AnyCanister] = (),
     ) -> StoredConversation:
-        """A new conversation with given metadata and first canisters of its own."""
+        """A new conversation with the given metadata and first canisters of its own."""
         self.commit(self.addition(metadata, requires, canisters))
         return StoredConversation(self, metadata.id)
 
@@ -241,7 +241,7 @@ class Store:
     ) -> Change:
         """The change that adds canisters to a conversation; a turn is kept with the first of them.
 
-        ``changed`` is its metadata where that changes too.
+        ``changed`` is its metadata if that changes too.
         """
         kept = turn if canisters else None
         lines, contents = self.codec(metadata.scope).encoder.encode_all(canisters, kept)
@@ -261,17 +261,17 @@ class Store:
         )
 
     def commit(self, change: Change, durability: Durability | None = None) -> Receipt:
-        """Make a change."""
+        """Commit a change."""
         return self.backend.commit(change, durability or self.durability)
 
     def commit_each(self, changes: Sequence[Change]) -> list[Receipt | CanneryError]:
-        """Make several changes with one sync, each for itself."""
+        """Commit several independent changes with one sync."""
         return self.backend.commit_each(changes, self.durability)
 
     def stage(self, pieces: Iterable[bytes]) -> StoredContent:
-        """Store content that comes in pieces, to be referred to by a canister that is appended later.
+        """Store content that arrives in pieces, for a canister that is appended later.
 
-        It is never in memory as a whole. What no canister refers to within a grace period is freed by gc.
+        It is never in memory as a whole. Content to which no canister refers within a grace period is freed by gc.
         """
         cache = self.codec(self.own_scope).cache
         digest, size = cache.contents.stage(pieces)
@@ -283,35 +283,35 @@ class Store:
         return StoredConversation(self, identifier)
 
     def handle(self, identifier: str) -> StoredConversation:
-        """A handle without asking whether the conversation is there."""
+        """A handle, without checking whether the conversation exists."""
         return StoredConversation(self, identifier)
 
     def delete(self, identifier: str) -> None:
-        """Delete a conversation; its forks stay readable, and gc frees what nothing needs."""
+        """Delete a conversation; its forks stay readable, and gc frees everything else of it."""
         self.change_metadata(identifier, deleted=None)
 
     def erase(self, identifier: str) -> None:
-        """Delete a conversation and leave none of its words in any file.
+        """Delete a conversation and remove all of its text from every file.
 
-        What its forks share with it stays, and so does content to which other conversations of the scope refer.
+        Text that its forks share stays, and so does content to which other conversations of the scope refer.
         StorageError says why it could not be erased; it is deleted then.
         """
         nothing = {"title": "", "tags": (), "other_titles": ()}
         self._change(self._stored, identifier, {"deleted": None, **nothing})
-        # Content that was staged for it must go too; who staged the same and has not referred to it is told so.
+        # Content that was staged for it is removed too; another caller that staged the same content gets an error.
         freed = self.backend.collect(grace=0)
         self.backend.purge()
-        # What gc leaves to be purged is purged now.
+        # Files that gc marked for purging are purged now.
         kept = [one for one in freed.damages if one.is_lost]
         if kept:
             raise StorageError(f"{identifier} may not be erased: {kept[0]}")
 
     def raw_metadata(self, identifier: str) -> bytes | None:
-        """Metadata as it is stored."""
+        """Metadata in its stored form."""
         return self.backend.metadata(identifier)
 
     def current(self, identifier: str) -> tuple[bytes, Metadata]:
-        """Metadata as it is stored and as it reads; ConversationNotFoundError if it is deleted."""
+        """Metadata in its stored form and decoded; ConversationNotFoundError if it is deleted."""
         self._latest.pop(identifier, None)
         raw, metadata = self._stored(identifier)
         if metadata.deleted:
@@ -322,7 +322,7 @@ class Store:
         return raw, metadata
 
     def _stored(self, identifier: str) -> tuple[bytes, Metadata]:
-        """Metadata as it is stored and as it reads, of a conversation that is deleted or not."""
+        """Metadata in its stored form and decoded, of a conversation that is deleted or not."""
         raw = self.backend.metadata(check_identifier(identifier))
         metadata = None if raw is None else decode_metadata(raw, identifier)
         if raw is None or metadata is None or not self.sees(metadata):
@@ -330,11 +330,11 @@ class Store:
         return raw, metadata
 
     def latest(self, identifier: str) -> tuple[bytes, Metadata]:
-        """Metadata as this process has seen it last: good enough for a change that requires it to be so."""
+        """Metadata as this process saw it last: sufficient for a change that requires it to be current."""
         return self._latest.get(identifier) or self.current(identifier)
 
     def metadata_of(self, identifier: str) -> Metadata:
-        """The metadata of a conversation that is there."""
+        """The metadata of a conversation that is not deleted."""
         return self.current(identifier)[1]
 
     def any_metadata(self, identifier: str) -> Metadata:
@@ -342,7 +342,7 @@ class Store:
         return self._stored(identifier)[1]
 
     def change_metadata(self, identifier: str, **changes: Any) -> None:
-        """Change some facts about a conversation; ``deleted`` means now."""
+        """Change some metadata of a conversation; ``deleted`` sets the time to now."""
         self._change(self.current, identifier, changes)
 
     def _change(
@@ -377,7 +377,7 @@ class Store:
         return read_instructions(self, self.metadata_of(identifier))
 
     def exchanges(self, identifier: str) -> list[Exchange]:
-        """What is known of the exchanges of a conversation."""
+        """The facts of a conversation's exchanges."""
         return read_exchanges(self, self.metadata_of(identifier))
 
     def tree(self, identifier: str) -> Tree:
@@ -385,7 +385,7 @@ class Store:
         self.metadata_of(identifier)
         return build_tree(self.backend.catalogue.tree(identifier), identifier)
 
-    # Finding
+    # Queries
 
     def list(  # noqa: PLR0913 - what a list can be narrowed to
         self,
@@ -402,9 +402,9 @@ class Store:
         limit: int | None = None,
         after: Cursor | None = None,
     ) -> tuple[Summary, ...]:
-        """The conversations, most recently changed first; ``after`` is the ``cursor`` of the last one of a page.
+        """The conversations, most recently changed first; ``after`` is the ``cursor`` of a page's last one.
 
-        ``kinds`` are those that are shown (None: all): side requests of programs, as for titles, are not among them.
+        ``kinds`` selects kinds (None: all); side requests of clients, such as for titles, are not shown by default.
         """
         times = {"since": since, "until": until}
         chosen = {"tag": tag, "profile": profile, "model": model, "role": role, "client": client}
@@ -425,9 +425,9 @@ class Store:
         client: str | None = None,
         limit: int = 50,
     ) -> tuple[Hit, ...]:
-        """The messages that hold all of the words, best first.
+        """The messages that contain all of the words, best first.
 
-        ``role``, ``since`` and ``until`` are about the message; the rest about its conversation.
+        ``role``, ``since`` and ``until`` concern the message; the rest concerns its conversation.
         """
         times = {"since": since, "until": until}
         chosen = {"tag": tag, "profile": profile, "model": model, "role": role, "client": client}
@@ -440,19 +440,19 @@ class Store:
         return Selection(scope=self.scope, **chosen)
 
     def begin_with(self, text: str, limit: int = 10) -> tuple[str, ...]:
-        """The conversations whose id begins so."""
+        """The conversations whose id has a prefix."""
         return tuple(self.backend.catalogue.begin_with(self.scope, text, limit))
 
     def recognise(self, history: Iterable[AnyCanister], session: str | None = None) -> Recognised:
-        """Where ``file`` would put a history, and by what that is known; nothing is written."""
+        """The match for a history that ``file`` would use; nothing is written."""
         whole = Conversation.trusted(without_doubles(Conversation(history)))
         spoken = Spoken.of(whole, session or "", self.digest_key(self.own_scope))
         return recognise(self, [spoken])[0]
 
     def holders(self, digests: Iterable[bytes], limit: int = 16) -> tuple[Holder, ...]:
-        """Where this scope says what digests of single canisters (``messages.digest``) stand for.
+        """The places in this scope of digests of single canisters (``messages.digest``).
 
-        Any run of a history can be asked for in one call; of each digest the latest few places are given.
+        Any run of a history can be looked up in one call; of each digest the latest few places are returned.
         """
         key = self.digest_key(self.own_scope)
         asked = {keyed(key, digest) if key else digest: digest for digest in digests}
@@ -477,12 +477,12 @@ class Store:
         link: Link = NO_LINK,
         turn: Turn | None = None,
     ) -> Filed:
-        """Put a history where it belongs, in one atomic step: find it, add what is new, fork what was edited.
+        """File a history in one atomic step: find its conversation, append new messages, fork if it was edited.
 
-        Histories of different sessions are never joined: one that begins with what another session says is a fork of
-        it. Those without a session share a beginning and fork where they part. If a conversation or a fork has to be
-        made, it gets the given id, and ``link`` says what it is to its parent. Other instructions than before are
-        kept with what is added.
+        Histories of different sessions are never joined: a history that begins like another session's becomes a fork of
+        it. Histories without a session share a common prefix and fork where they diverge. A new conversation or fork
+        gets the given id, and ``link`` is its relation to its parent. Changed instructions are kept with the added
+        messages.
         """
         filing = Filing(
             canisters,
@@ -504,33 +504,33 @@ class Store:
     ) -> tuple[Filed | CanneryError, ...]:
         """File several histories as ``file`` would one after the other, with one look-up and one sync for all.
 
-        Each is a ``Filing``, which has what ``file`` takes, or a history alone. For each, in order, where it was
-        filed, or the error that ``file`` would have raised; what was filed is durable, whatever became of the others.
-        Histories that may go on from each other take more than one sync. A filing that says itself where
-        its history goes on (``match``; None: nowhere) is looked up only if that turns out to be wrong.
+        Each is a ``Filing``, with the arguments of ``file``, or a history alone. The result has, in order, where each
+        was filed, or the error that ``file`` would have raised; filed histories are durable, whatever happened to the
+        others. Histories that may continue each other take more than one sync. A filing that has its own ``match``
+        (None: no match) is looked up only if that turns out to be wrong.
         """
         return file_many(self, filings)
 
     def catch_up(self) -> None:
-        """Let the catalogue follow what was written lately, so that the next question does not wait for it."""
+        """Update the catalogue with recent changes, so that the next query does not wait for it."""
         self.backend.catalogue.catch_up()
 
     def rebuild_index(self, progress: Progress | None = None) -> None:
-        """Build the catalogue again from what is stored, beside readers and writers."""
+        """Rebuild the catalogue from the stored data, while others read and write."""
         if self.backend.is_read_only:
             raise StoreUnavailableError(
                 "the store can only be read: its index is in memory, and new"
             )
         self.backend.catalogue.rebuild(progress)
 
-    # Keeping
+    # Maintenance
 
     def verify(self, progress: Progress | None = None) -> Report:
-        """Derive every hash again and name everything that is wrong."""
+        """Re-derive every hash and report everything that is wrong."""
         return verify(self, progress)
 
     def backup(self, path: str | os.PathLike[str], progress: Progress | None = None) -> Backup:
-        """Copy everything, as it is at one moment, to a path where nothing is; others may write meanwhile.
+        """Copy a consistent snapshot to an unused path; others may write meanwhile.
 
         The copy is a store; ``restore`` makes another from it and verifies that.
         """
@@ -546,9 +546,9 @@ class Store:
         dry_run: bool = False,
         told: Callable[[Expired], object] = lambda _: None,
     ) -> tuple[Expired, ...]:
-        """Delete what is unchanged for longer than its scope keeps it; with ``dry_run`` say what that is.
+        """Delete conversations unchanged for longer than their scope keeps them; with ``dry_run`` only list them.
 
-        A number of days is meant for every scope that this store sees. ``collect_garbage`` frees it afterwards.
+        A single number of days applies to every scope that this store sees. ``collect_garbage`` frees them afterwards.
         """
         days = keep if isinstance(keep, KeepDays) else KeepDays(keep)
         return expire(self, days, now=now, dry_run=dry_run, told=told)
@@ -560,7 +560,7 @@ class Store:
         dry_run: bool = False,
         progress: Progress | None = None,
     ) -> Collection:
-        """Free what nothing reaches; with ``dry_run`` say what that is.
+        """Free everything that is unreachable; with ``dry_run`` only list it.
 
         Content that was staged less than ``grace`` seconds ago stays.
         """
@@ -576,10 +576,11 @@ def open_store(
     cache_bytes: int = 64 << 20,
     encryption_key: str | None = None,
 ) -> Store:
-    """Open the store at a path or URL, or make one there.
+    """Open the store at a path or URL, or create one there.
 
-    With a ``scope`` only that one is seen and written; without, every scope is seen and "" written. ``encryption_key``
-    says where the keys of an encrypted store are: ``file:PATH`` or ``command:WORDS``, with ``{scope}`` in it.
+    With a ``scope`` only that scope is seen and written; without one, every scope is seen and "" written.
+    ``encryption_key`` says where the keys of an encrypted store are: ``file:PATH`` or ``command:WORDS``, with
+    ``{scope}`` in it.
     """
     return Store(
         open_backend(location, describe, encryption_key=encryption_key),

@@ -1,4 +1,4 @@
-"""The forks of a conversation as a tree that can be walked and drawn."""
+"""The forks of a conversation as a tree."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Tree(Struct, frozen=True):
     kind: str = ""
 
     def walk(self) -> Iterator[Tree]:
-        """This conversation and all under it, parents first."""
+        """This conversation and its descendants, parents first."""
         waiting = [self]
         while waiting:
             tree = waiting.pop()
@@ -28,7 +28,7 @@ class Tree(Struct, frozen=True):
             waiting.extend(reversed(tree.forks))
 
     def draw(self, mark: str | None = None) -> str:
-        """The tree as text, one conversation a line; ``mark`` gets a star."""
+        """The tree as text, one conversation per line; ``mark`` gets a star."""
         lines: list[str] = []
         waiting = [(self, "", "")]
         while waiting:
@@ -73,7 +73,7 @@ def build_tree(branches: Iterable[Branch], identifier: str) -> Tree:
 
 
 def _root_of(known: Mapping[str, Branch], identifier: str) -> str:
-    """The oldest ancestor that is known."""
+    """The oldest known ancestor."""
     seen = {identifier}
     while True:
         parent = known[identifier].parent

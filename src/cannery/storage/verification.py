@@ -1,7 +1,7 @@
-"""Verify: every hash derived again, every line decoded, every reference followed, and what is missing found.
+"""Verification: re-derives every hash, decodes every line, follows every reference, and finds missing data.
 
-What must be there is said by the backend's manifest; what is listed is compared with what is there. Others may write
-meanwhile: what differs is looked at again before it is named.
+The backend's manifest lists what must exist; the catalogue is compared with the stored data. Others may write
+meanwhile: a difference is checked again before it is reported.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ _PAGE = 1000
 
 
 class Report(Struct, frozen=True):
-    """What was looked at, and everything that is wrong.
+    """The counts of checked objects, and everything that is wrong.
 
-    Of the records of ``exchanges``, ``exchanges_of_none`` name conversations that are not there, as those do that were
-    deleted and freed: what was spent stays spent.
+    Of the records of ``exchanges``, ``exchanges_of_none`` name conversations that do not exist, such as deleted and
+    freed ones: spent money stays counted.
     """
 
     conversations: int
@@ -59,7 +59,7 @@ class Report(Struct, frozen=True):
 
 
 class _Looked(Struct):
-    """What was found of a conversation that can be read."""
+    """The findings for a readable conversation."""
 
     count: int
     title: str
@@ -67,7 +67,7 @@ class _Looked(Struct):
 
 
 class _Verification:
-    """One look at everything in a store."""
+    """One verification of a store."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -80,7 +80,7 @@ class _Verification:
         self.exchanges_of_none = 0
 
     def tell(self, work: Callable[[], T], nothing: T) -> T:
-        """What some work finds; damage that ends it is named, and the rest is looked at all the same."""
+        """Yield the findings of a step; damage that ends it is reported, and the other steps run anyway."""
         try:
             return work()
         except DamageError as error:
@@ -88,7 +88,7 @@ class _Verification:
             return nothing
 
     def begin(self) -> None:
-        """Ask for what must be there; what is there may be more meanwhile, never less."""
+        """Read the manifest of what must exist; data may be added meanwhile, never removed."""
         self._manifest = dict(self._store.backend.manifest())
 
     def look(self, identifier: str) -> None:
@@ -123,7 +123,7 @@ class _Verification:
         self._looked[identifier] = _Looked(base + len(reading.lines), metadata.title, is_listed)
 
     def _without_metadata(self, identifier: str, expected: Expected | None) -> None:
-        # A folder alone is what is left when making a conversation failed.
+        # A folder without metadata remains when creating a conversation failed.
         where = f"conversations/{identifier}/conversation.json"
         count = self._store.backend.end(identifier, 0)
         if count or expected is not None:
@@ -142,7 +142,7 @@ class _Verification:
     def _check_end(
         self, identifier: str, expected: Expected, base: int, lines: Sequence[bytes | None]
     ) -> None:
-        """Compare a log with what the manifest says of its end."""
+        """Compare a log with its end in the manifest."""
         log = f"conversations/{identifier}/messages.jsonl"
         found = base + len(lines)
         if found < expected.end:
@@ -156,7 +156,7 @@ class _Verification:
                 self._missing[identifier] = Damage(log, problem, position - base + 1, position)
 
     def check_missing(self) -> None:
-        """Name what the manifest lists and the store lacks, unless it is no longer listed."""
+        """Report objects in the manifest that the store lacks, unless they are no longer listed."""
         for identifier in self._manifest:
             where = f"conversations/{identifier}"
             self._missing[identifier] = Damage(where, "the conversation is missing")
@@ -165,7 +165,7 @@ class _Verification:
             self.damages += [damage for name, damage in self._missing.items() if name in now]
 
     def check_catalogue(self) -> None:
-        """Compare what is listed with what is there; what changes meanwhile is looked at again."""
+        """Compare the catalogue with the stored data; differences by concurrent changes are checked again."""
         wrong = self._differing(self._listed())
         for _ in range(_LOOKS):
             if not wrong:
@@ -178,7 +178,7 @@ class _Verification:
             self.damages.append(Damage(f"conversations/{identifier}", problem, is_lost=False))
 
     def check_exchanges(self, identifiers: Sequence[str]) -> None:
-        """Read the log of what exchanges took; one that is made meanwhile may be of a new conversation."""
+        """Read the log of usage records; a concurrent record may belong to a new conversation."""
         try:
             self._check_exchanges(set(identifiers))
         except StoreUnavailableError as error:
@@ -228,7 +228,7 @@ class _Verification:
 
 
 def verify(store: Store, progress: Progress | None = None) -> Report:
-    """Look at everything in a store, and for what is missing from it."""
+    """Check everything in a store, and find missing data."""
     verification = _Verification(store)
     tell = verification.tell
     nothing = Inspection(0, 0, ())
@@ -254,7 +254,7 @@ def verify(store: Store, progress: Progress | None = None) -> Report:
 
 
 def _is_sound(codec: Codec, lines: Sequence[bytes | None]) -> bool:
-    """Whether nothing is wrong with any of some lines, looked at together."""
+    """Whether all of some lines are sound, checked together."""
     there = [line for line in lines if line is not None]
     wanted = referred(b"\n".join(there))
     if codec.cache.contents.has(wanted) != wanted:

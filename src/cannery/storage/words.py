@@ -1,4 +1,4 @@
-"""The words of a canister: what search finds, and the piece of them that it shows."""
+"""The words of a canister: the text that search finds, and the snippet that it shows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TOKEN = re.compile(r"\w+")
 
 
 def words_of(canister: AnyCanister) -> str:
-    """Everything in a canister that a person might search for."""
+    """All searchable text of a canister."""
     if isinstance(canister, InvocationCanisterClass):
         return f"{canister.name} {canister.arguments_text}"
     title = getattr(canister, "title", absent)
@@ -47,9 +47,9 @@ def _words(held: Any) -> str:
 
 
 def terms_of(text: str) -> list[Term]:
-    """A person's words as terms that must all occur, in any order; a phrase in quotes stays one.
+    """A query as terms that must all occur, in any order; a phrase in quotes stays one term.
 
-    ``word*`` finds words that begin so.
+    ``word*`` matches words with that prefix.
     """
     terms = []
     for phrase, word in re.findall(r'"([^"]+)"|(\S+)', text):
@@ -61,7 +61,7 @@ def terms_of(text: str) -> list[Term]:
 
 
 def snippet(text: str, query: str) -> str:
-    """The piece of a text around the first word of a query."""
+    """The part of a text around the first word of a query."""
     at = -1
     folded = _fold(text)
     for word in _TOKEN.findall(query):
@@ -74,7 +74,7 @@ def snippet(text: str, query: str) -> str:
 
 
 def _fold(text: str) -> str:
-    """Lower case without accents, one character for each, so that places stay the same."""
+    """Lower case without accents, one character for each, so that positions stay the same."""
     return "".join(
         unicodedata.normalize("NFD", character)[0].lower()[:1] or character for character in text
     )
