@@ -1,8 +1,8 @@
-"""Where bytes lie: every module here is a backend, found by the scheme of its URL.
+"""The storage backends: every module here is one, found by the scheme of its URL.
 
 ``sqlite:`` is the module ``sqlite``, ``postgresql:`` the module ``postgresql``; a path without a scheme, and ``file:``,
 is ``directory``. To add a backend, add a module with a function ``open_backend(location, describe, read_only)``;
-``tests/backends`` says what it must do.
+``tests/backends`` defines its required behaviour.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ __all__ = [
 ]
 
 _ALIASES = {"file": "directory", "postgres": "postgresql"}
-# A store on a server is told by the whole URL.
+# A store on a server is identified by the whole URL.
 _ON_SERVERS = {"postgresql"}
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*")
 _TAIL = re.compile("[?#]")
@@ -151,7 +151,7 @@ def locate(location: str | os.PathLike[str]) -> tuple[str, str]:
 
 
 def shown(location: str) -> str:
-    """A path or URL as it may be shown: without a password."""
+    """A path or URL without its password."""
     return _PASSWORD.sub(r"\1\2", location)
 
 
@@ -162,7 +162,7 @@ def open_backend(
     read_only: bool = False,
     encryption_key: str | None = None,
 ) -> Backend:
-    """Open the store at a path or URL; ``describe`` says what its lines mean.
+    """Open the store at a path or URL; ``describe`` derives catalogue entries from lines.
 
     ``encryption_key`` says where the keys of an encrypted store are: ``file:PATH`` or ``command:WORDS``.
     """

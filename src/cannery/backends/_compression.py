@@ -1,4 +1,4 @@
-"""zstd where it helps: level 3, one context a thread, decompression bounded by what was declared."""
+"""zstd compression: level 3, one context per thread, decompression bounded by the declared size."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _local = threading.local()
 
 
 def compress(data: bytes) -> bytes | None:
-    """A zstd frame, or None if that would save less than an eighth."""
+    """A zstd frame, or None if it would save less than an eighth."""
     length = len(data)
     if length < _SMALLEST:
         return None
@@ -38,7 +38,7 @@ def decompress(frame: bytes, size: int) -> bytes:
     decompressor = zstd.ZstdDecompressor()
     try:
         data = decompressor.decompress(frame, max_length=size)
-        # The end of the frame may still be unread; it must not bring another byte.
+        # The end of the frame may still be unread; it must not contain another byte.
         more = not decompressor.eof and not decompressor.needs_input
         extra = decompressor.decompress(b"", max_length=1) if more else b""
     except zstd.ZstdError as error:
@@ -49,19 +49,19 @@ def decompress(frame: bytes, size: int) -> bytes:
 
 
 def is_worth(data: bytes) -> bool:
-    """Whether content that begins so is worth compressing."""
+    """Whether content with this beginning is worth compressing."""
     sample = data[:_SAMPLE]
     return len(sample) >= _SMALLEST and _saves(_frame(sample), len(sample))
 
 
 class Compressor:
-    """One frame of content that comes in pieces."""
+    """One frame of content that arrives in pieces."""
 
     def __init__(self) -> None:
         self._zstd = zstd.ZstdCompressor(level=_LEVEL)
 
     def add(self, data: bytes) -> bytes:
-        """What can be written of the frame."""
+        """The next bytes of the frame."""
         return self._zstd.compress(data)
 
     def finish(self) -> bytes:
@@ -70,14 +70,14 @@ class Compressor:
 
 
 def decompress_pieces(frame: Iterable[bytes], size: int | None) -> Iterator[bytes]:
-    """The content of a frame that comes in pieces and must have ``size`` bytes, if given; ValueError otherwise."""
+    """The content of a frame that arrives in pieces and has ``size`` bytes, if given; ValueError otherwise."""
     decompressor = zstd.ZstdDecompressor()
     left = _ANY_SIZE if size is None else size
     try:
         for piece in frame:
             fed = piece
             while fed or not (decompressor.needs_input or decompressor.eof):
-                # One byte more than is allowed shows that there is one.
+                # One byte beyond the limit shows that the content is too long.
                 data = decompressor.decompress(fed, max_length=min(left + 1, _WINDOW))
                 fed = b""
                 left -= len(data)

@@ -1,17 +1,17 @@
-"""What a backend promises: one atomic change, a catalogue that knows of it, and reads that are verified.
+"""The backend contract: one atomic change, a consistent catalogue, and verified reads.
 
-A backend keeps lines, metadata and content as bytes; what they mean is decided above and said in the change. Its one
-writing operation is ``commit``: all of a change or nothing, durable when it returns (at level ``os``: soon after), and
-never visible before it could be acknowledged. Truth and catalogue change together: an answer of the catalogue includes
-every change that was acknowledged before the question.
+A backend keeps lines, metadata and content as bytes; the layers above decide their meaning and state it in the change.
+Its one write operation is ``commit``: all of a change or nothing, durable when it returns (at level ``os``: soon
+after), and never visible before it could be acknowledged. Data and catalogue change together: an answer of the
+catalogue includes every change that was acknowledged before the query.
 
-How each step can fail, and what is true then:
+Failures, and the state after them:
 
 - ``commit`` raises ConflictError, ContentNotFoundError or InputError: nothing was changed.
 - ``commit`` raises StoreUnavailableError, or the program dies in it: all of the change or nothing of it is there. The
   same change with the same ``key`` may be committed again and is never made twice.
-- Content that was staged, or a commit that was refused: ``collect`` frees what nothing refers to after a grace period.
-- A reader of the change feed dies: it reads again from its last cursor, and may hear of a change twice, never of none.
+- Content that was staged, or a commit that was refused: ``collect`` frees unreferenced content after a grace period.
+- A reader of the change feed dies: it reads again from its last cursor, and may see a change twice, but misses none.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ Durability: TypeAlias = Literal["sync", "group", "os"]
 Profile: TypeAlias = Literal["archive", "chat"]
 Progress: TypeAlias = Callable[[int, int], object]
 Cursor: TypeAlias = str
-"""A place in a change feed or a list; only the backend that gave it out can read it."""
+"""A position in a change feed or a list; only the backend that issued it can read it."""
 
 VISIBLE = ("", "compaction", "subagent")
-"""The kinds of conversations that lists show unless others are asked for."""
+"""The kinds of conversations that lists show by default."""
 
 GRACE = 3600.0
-"""Seconds for which content that nothing refers to yet is kept by default: longer than any commit takes."""
+"""The default seconds for which unreferenced content is kept: longer than any commit takes."""
 
 EMPTY: Mapping[bytes, int] = MappingProxyType({})
 
@@ -51,9 +51,9 @@ _LONGEST_NAME = 500
 
 
 class Damage(Struct, frozen=True):
-    """Something stored is not what was written: where, which line of it if it has lines, and how.
+    """Damage to stored data: the place, the line if it has lines, and the problem.
 
-    ``is_lost`` is False where all of it can still be read.
+    ``is_lost`` is False if all of the data can still be read.
     """
 
     where: str
@@ -70,8 +70,9 @@ class Damage(Struct, frozen=True):
 class Metadata(Struct, frozen=True, omit_defaults=True):
     """Title, tags, times, profile, scope and session, and for a fork its parent and position.
 
-    ``kind`` is "" for a conversation, and else what it is to its parent (``VISIBLE`` and hidden ones): a child that
-    shares nothing has position 0, and ``began_at`` says where in its parent it began, ``call`` which call began it.
+    ``kind`` is "" for a conversation, otherwise its relation to its parent (``VISIBLE`` and hidden kinds): a child that
+    shares nothing has position 0, ``began_at`` is the position in its parent where it began, ``call`` the call that
+    began it.
     """
 
     id: str
@@ -84,7 +85,7 @@ class Metadata(Struct, frozen=True, omit_defaults=True):
     parent: str | None = None
     position: int = 0
     deleted: datetime | None = None
-    # Other titles under which the same history was brought in.
+    # Other titles under which the same history was imported.
     other_titles: tuple[str, ...] = ()
     scope: str = ""
     session: str = ""
@@ -93,26 +94,26 @@ class Metadata(Struct, frozen=True, omit_defaults=True):
     client_version: str = ""
     began_at: int | None = None
     call: str | None = None
-    # What tells the instructions and tools that were in force first and last; "" if that has to be derived.
+    # Keys of the instructions and tools in force first and last; "" if they have to be derived.
     setup: str = ""
 
     def encode(self) -> bytes:
-        """As it is stored."""
+        """The stored form."""
         return msgspec.json.encode(self)
 
     def changed(self, **changes: object) -> Metadata:
-        """The same with some facts changed, now unless ``updated`` is among them."""
+        """A copy with some facts changed; ``updated`` is now unless given."""
         return msgspec.structs.replace(self, **{"updated": datetime.now(UTC), **changes})
 
 
 class Entry(NamedTuple):
-    """What a catalogue keeps of one line.
+    """The catalogue entry of one line.
 
-    ``own`` is the digest of what the line means, None if it adds nothing to a history. ``call`` is the id of the call
-    that it makes, ``answers`` of the call that it answers. ``words`` gives what a search finds, when it is needed.
+    ``own`` is the digest of the line's meaning, None if it adds nothing to a history. ``call`` is the id of the call
+    that it makes, ``answers`` of the call that it answers. ``words`` gives the searchable text, on demand.
 
-    A history begins with its first entry of a user that is not setup: the chain of digests starts again there, and
-    setup after it adds nothing. So that a history without one can be found, what stands before it is a chain too.
+    A history begins with its first user entry that is not setup: the chain of digests starts again there, and setup
+    after it adds nothing. The entries before it form a chain too, so that a history without a question can be found.
     """
 
     role: str
@@ -125,7 +126,7 @@ class Entry(NamedTuple):
 
 
 class Span(NamedTuple):
-    """Lines of one log, which begins at position ``base``: those from ``start`` to before ``stop``."""
+    """Lines of one log, whose first position is ``base``: those from ``start`` to before ``stop``."""
 
     identifier: str
     base: int
@@ -134,7 +135,7 @@ class Span(NamedTuple):
 
 
 class Reading(Struct, frozen=True):
-    """Lines of one log: ``lines[i]`` has position ``start + i``; None stands for one that is damaged."""
+    """Lines of one log: ``lines[i]`` has position ``start + i``; None stands for a damaged one."""
 
     start: int
     lines: Sequence[bytes | None]
@@ -142,18 +143,18 @@ class Reading(Struct, frozen=True):
 
 
 class Change(Struct, frozen=True, kw_only=True):
-    """What one commit does, and what must still be true for it to be done.
+    """The content of one commit, and its preconditions.
 
-    ``requires`` names metadata that must not have changed since the caller read it (None: there must be
-    none). ``lines`` go to the end of ``identifier``'s log, whose first position is ``base``; with
-    ``expected`` only if the next position is that. ``entries`` says for each line what the catalogue keeps.
-    ``contents`` has every content that the lines refer to, by its sha256 digest: bytes, or None where it must be
-    stored or staged already (ContentNotFoundError if it is not).
+    ``requires`` names metadata that must not have changed since the caller read it (None: there must be none).
+    ``lines`` go to the end of ``identifier``'s log, whose first position is ``base``; with ``expected`` only if the
+    next position is that. ``entries`` has the catalogue entry of each line. ``contents`` has every content that the
+    lines refer to, by its sha256 digest: bytes, or None if it must be stored or staged already (ContentNotFoundError if
+    it is not).
 
-    ``scope`` is the conversation's: content is shared and found within it only. A second commit with the same
-    ``key`` in a scope changes nothing and gives the receipt of the first; a backend remembers at least the last
-    10,000 keys. ``claims`` are digests of histories (``Catalogue.match``): of the changes that claim the same for a
-    scope and ``session`` only one is made, as long as its conversation lives; ConflictError for the others. A backend
+    ``scope`` is the conversation's: content is shared and found within it only. A second commit with the same ``key``
+    in a scope changes nothing and returns the receipt of the first; a backend remembers at least the last 10,000 keys.
+    ``claims`` are digests of histories (``Catalogue.match``): of the changes that claim the same for a scope and
+    ``session`` only one is made, as long as its conversation is not deleted; ConflictError for the others. A backend
     remembers at least the last 10,000 claims. A writer looks for the history with ``match`` before it claims.
     """
 
@@ -172,7 +173,7 @@ class Change(Struct, frozen=True, kw_only=True):
 
 
 class Receipt(NamedTuple):
-    """Where the lines of a change went: first position, and the one after the last; and where the feed notes it."""
+    """The place of a committed change: first position, the one after the last, and the place in the feed."""
 
     start: int
     stop: int
@@ -180,10 +181,10 @@ class Receipt(NamedTuple):
 
 
 class Noted(NamedTuple):
-    """A conversation that changed, and the place of a change, which no other change has.
+    """A conversation that changed, and the unique place of the change.
 
-    A feed may leave out a change of a conversation if a later one of the same conversation follows. ``end`` is the
-    position after its last line then, where the feed says it.
+    A feed may omit a change of a conversation if a later one of the same conversation follows. ``end`` is the position
+    after its last line at that time, if the feed has it.
     """
 
     identifier: str
@@ -194,8 +195,8 @@ class Noted(NamedTuple):
 class Growth(NamedTuple):
     """A page of the change feed.
 
-    ``noted`` is None if the feed does not reach back to the cursor: everything must be looked at, and ``cursor`` is
-    where to go on afterwards. With ``has_more`` the next page can be asked for at once.
+    ``noted`` is None if the feed does not reach back to the cursor: everything must be examined, and ``cursor`` is
+    where to continue afterwards. With ``has_more`` the next page is available at once.
     """
 
     cursor: Cursor
@@ -204,14 +205,14 @@ class Growth(NamedTuple):
 
 
 class Expected(NamedTuple):
-    """What a manifest says of a conversation: the position after its last line, and the seal of that line if known."""
+    """A conversation's entry in the manifest: the position after its last line, and the seal of that line if known."""
 
     end: int
     seal: str | None
 
 
 class Inspection(Struct, frozen=True):
-    """What a backend found when it looked at everything it keeps."""
+    """The result of a backend's inspection of all its data."""
 
     contents: int
     content_bytes: int
@@ -219,25 +220,25 @@ class Inspection(Struct, frozen=True):
 
 
 class Collection(Struct, frozen=True):
-    """What gc freed, or would free."""
+    """The objects that gc freed, or would free."""
 
     conversations: tuple[str, ...]
     contents: int
     freed_bytes: int
     is_dry_run: bool = False
     damages: tuple[Damage, ...] = ()
-    """Why something could not be freed that may be garbage."""
+    """Why something that may be garbage could not be freed."""
 
 
 class Backup(NamedTuple):
-    """What was copied."""
+    """The counts of a backup."""
 
     conversations: int
     copied_bytes: int
 
 
 class Staged(NamedTuple):
-    """Content that is stored and that nothing refers to yet."""
+    """Stored content to which nothing refers yet."""
 
     digest: bytes
     size: int
@@ -247,34 +248,34 @@ class ContentTable(Protocol):
     """The content of one scope by digest, verified on every read."""
 
     def has(self, digests: Iterable[bytes]) -> set[bytes]:
-        """Those that are stored."""
+        """The stored ones among some digests."""
 
     def get(self, digest: bytes, size: int | None = None) -> bytes:
         """The content; ContentNotFoundError or DamageError.
 
-        ``size`` is what the line says that refers to it: content of any other size is damage, and is not read.
+        ``size`` is the size in the line that refers to it: content of any other size is damage, and is not read.
         """
 
     def get_many(
         self, digests: Iterable[bytes], sizes: Mapping[bytes, int] = EMPTY
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Content by digest, in whatever order reads best; each once. ``sizes`` as for ``get``, where known."""
+        """Content by digest, in the order that reads best; each once. ``sizes`` as for ``get``, where known."""
 
     def stream(self, digest: bytes) -> Iterator[bytes]:
-        """The content in pieces; DamageError at its end if it is not what was stored."""
+        """The content in pieces; DamageError at its end if it does not match its digest."""
 
     def stage(self, pieces: Iterable[bytes]) -> Staged:
-        """Store content before the change that refers to it is committed; it is never held in memory whole."""
+        """Store content before the change that refers to it is committed; it is never in memory as a whole."""
 
 
 Describe: TypeAlias = Callable[[ContentTable, Sequence[bytes]], Sequence[Entry]]
-"""What lines mean, for a backend that derives its catalogue from them; CanneryError if one cannot be decoded."""
+"""Derives catalogue entries from lines; CanneryError for a line that cannot be decoded."""
 
 
 class Match(Struct, frozen=True):
-    """The longest beginning of a history that is stored: its first ``known`` canisters end at a position.
+    """The longest stored prefix of a history: its first ``known`` canisters end at a position.
 
-    If nothing was said in the conversation after them, that position is its ``length``.
+    If the conversation has no content after them, that position is its ``length``.
     """
 
     known: int
@@ -289,7 +290,7 @@ class Match(Struct, frozen=True):
 
 
 class Holder(NamedTuple):
-    """A living conversation that says something at a position (counted from 0), in a session or in none."""
+    """A place of a digest: a conversation, not deleted, and a position (counted from 0), in a session or in none."""
 
     digest: bytes
     identifier: str
@@ -317,16 +318,16 @@ class Summary(Struct, frozen=True):
 
     @property
     def cursor(self) -> Cursor:
-        """Where a list goes on after it."""
+        """The position in a list, for the next page."""
         return f"{sortable(self.updated)}/{self.identifier}"
 
 
 class Selection(Struct, frozen=True, kw_only=True):
-    """Which conversations, or which messages, are asked for; None chooses all.
+    """The conversations, or messages, to select; None selects all.
 
-    ``kinds`` are the kinds that are wanted, ``client`` the name of the program that held the conversation. ``role``,
-    ``since`` and ``until`` are about the message in a search. In a list a role is one that somebody has spoken in,
-    and the times are those of the last change.
+    ``kinds`` are the wanted kinds, ``client`` the name of the client that held the conversation. In a search, ``role``,
+    ``since`` and ``until`` concern the message. In a list, the role must occur in the conversation, and the times are
+    those of the last change.
     """
 
     scope: str | None = None
@@ -342,7 +343,7 @@ class Selection(Struct, frozen=True, kw_only=True):
 
 
 class Term(NamedTuple):
-    """A word that must occur, or several in this order; with ``is_start`` the last one only begins so."""
+    """A word that must occur, or several in this order; with ``is_start`` the last one is a prefix."""
 
     text: str
     is_start: bool = False
@@ -368,87 +369,87 @@ class Branch(NamedTuple):
 
 
 class Catalogue(Protocol):
-    """What is known of all conversations: recognition, lists, search, trees. No cost grows with their number.
+    """The index of all conversations: recognition, lists, search, trees. No cost grows with their number.
 
     A scope of None means every scope.
     """
 
     def key(self, scope: str) -> bytes:
-        """What the digests of a scope's histories, and of their canisters, are keyed with; empty for nothing."""
+        """The key for the digests of a scope's histories and canisters; empty for none."""
 
     def match(
         self, scope: str, session: str | None, histories: Sequence[Sequence[bytes | None]]
     ) -> list[Match | None]:
-        """The longest beginning of each history that a living conversation of a scope and session holds.
+        """The longest prefix of each history that a conversation of a scope and session holds.
 
         A session of None means every session of the scope.
 
-        A history is given by the digests after each of its canisters, None where one shows nothing of its own.
+        A history is given by the digests after each of its canisters, None for one that adds nothing.
         """
 
     def holders(self, scope: str, digests: Iterable[bytes], limit: int = 16) -> list[Holder]:
-        """Where a scope says what digests of single canisters stand for; the latest few places of each."""
+        """The places in a scope of digests of single canisters; the latest few places of each."""
 
     def said_before(self, identifier: str, position: int) -> tuple[bytes | None, int] | None:
-        """The digest of a conversation's history before a position, and where the last thing said in it ends.
+        """The digest of a conversation's history before a position, and where its last content ends.
 
-        The digest is None if nothing was said; all of it None if the history is damaged.
+        The digest is None for an empty history; the whole result is None if the history is damaged.
         """
 
     def list(
         self, selection: Selection, after: Cursor | None = None, limit: int | None = None
     ) -> Sequence[Summary]:
-        """Conversations, most recently changed first, from behind a cursor on (``Summary.cursor``)."""
+        """Conversations after a cursor (``Summary.cursor``), most recently changed first."""
 
     def search(self, terms: Sequence[Term], selection: Selection, limit: int) -> Sequence[Found]:
-        """The messages that hold all terms, best first."""
+        """The messages that contain all terms, best first."""
 
     def tree(self, identifier: str) -> Sequence[Branch]:
         """A conversation, its oldest ancestor and all forks of that one."""
 
     def begin_with(self, scope: str | None, text: str, limit: int) -> Sequence[str]:
-        """The living conversations whose id begins so, in order."""
+        """The conversations, not deleted, whose id has a prefix, in order."""
 
     def catch_up(self) -> None:
-        """Bring in what was committed, so that the next question does not wait for it."""
+        """Apply committed changes now, so that the next query does not wait for it."""
 
     def rebuild(self, progress: Progress | None = None) -> None:
-        """Throw away what is derived and build it again, beside readers and writers."""
+        """Discard derived data and build it again, while others read and write."""
 
 
 class Backend(Protocol):
-    """Where bytes lie."""
+    """Stores the bytes."""
 
     is_read_only: bool
-    """Whether nothing can be written: commits raise StoreUnavailableError."""
+    """Whether the store is read-only: commits raise StoreUnavailableError."""
 
     catalogue: Catalogue
 
     @property
     def exchanges(self) -> ExchangeLog:
-        """What exchanges took."""
+        """The log of usage records."""
 
     @property
     def encryption(self) -> Encryption | None:
-        """The keys, if what is stored is encrypted."""
+        """The keys, if the store is encrypted."""
 
     @property
     def recovered(self) -> tuple[Damage, ...]:
-        """What opening found and mended or could not mend."""
+        """Problems that opening repaired or could not repair."""
 
     def commit(self, change: Change, durability: Durability = "sync") -> Receipt:
-        """Do all of a change or nothing of it.
+        """Make all of a change or nothing of it.
 
-        ConflictError if a requirement does not hold, StoreUnavailableError if the medium refuses; after
-        the latter the change may still appear, as a whole.
+        ConflictError if a precondition does not hold, StoreUnavailableError if the medium refuses; after the latter the
+        change may still appear, as a whole.
         """
 
     def commit_each(
         self, changes: Iterable[Change], durability: Durability = "sync"
     ) -> list[Receipt | CanneryError]:
-        """Make several changes with one sync, in order, each for itself all or nothing.
+        """Make several changes in order with one sync, each of them all or nothing.
 
-        For each its receipt, or the error that ``commit`` would have raised.
+        Returns for each its receipt, or the error that ``commit`` would have raised.
         """
 
     def contents(self, scope: str) -> ContentTable:
@@ -458,10 +459,10 @@ class Backend(Protocol):
         """The metadata of a conversation, or None if there is no such conversation."""
 
     def metadata_many(self, identifiers: Iterable[str]) -> dict[str, bytes]:
-        """The metadata of those that are there."""
+        """The metadata of the existing ones."""
 
     def identifiers(self, after: str = "") -> Iterator[str]:
-        """Every conversation, deleted ones too, in order of their ids, from behind one on."""
+        """All conversations after a given one, deleted ones included, in order of their ids."""
 
     def end(self, identifier: str, base: int) -> int:
         """The position after the last line; ``base`` if there is none."""
@@ -473,13 +474,13 @@ class Backend(Protocol):
         """The lines of several spans."""
 
     def changes(self, cursor: Cursor | None, limit: int = 1000) -> Growth:
-        """The changes behind a cursor, each at least once, in the order of commits; without one, where to begin."""
+        """The changes after a cursor, each at least once, in commit order; without one, the start of the feed."""
 
     def inspect(self, progress: Progress | None = None) -> Inspection:
         """Re-derive every hash."""
 
     def manifest(self) -> Mapping[str, Expected]:
-        """What must be there, as far as the backend notes it apart from the conversations themselves."""
+        """The objects that must exist, as far as the backend records them apart from the conversations themselves."""
 
     def collect(
         self,
@@ -488,23 +489,23 @@ class Backend(Protocol):
         dry_run: bool = False,
         progress: Progress | None = None,
     ) -> Collection:
-        """Free deleted conversations as far as no fork needs them, and content that nothing refers to.
+        """Free deleted conversations except the parts that forks need, and unreferenced content.
 
         Content that was staged less than ``grace`` seconds ago stays.
         """
 
     def purge(self) -> None:
-        """Leave nothing in any file of what ``collect`` has freed: no log, no index, no free page."""
+        """Remove everything that ``collect`` freed from all files: logs, indexes, free pages."""
 
     def backup(self, path: str, progress: Progress | None = None) -> Backup:
-        """Copy the store, as it is at one moment, to a path where nothing is; others may write meanwhile."""
+        """Copy a consistent snapshot to an unused path; others may write meanwhile."""
 
     def close(self) -> None:
-        """Let go of everything; closing twice is fine."""
+        """Release all resources; a second call has no effect."""
 
 
 def check_identifier(identifier: object) -> str:
-    """Refuse what is not a conversation id, before it comes near a path."""
+    """Refuse a string that is not a conversation id, before it is used in a path."""
     if not isinstance(identifier, str) or not is_identifier(identifier):
         raise InputError(f"not a conversation id: {str(identifier)[:80]!r}")
     return identifier
@@ -512,7 +513,7 @@ def check_identifier(identifier: object) -> str:
 
 @functools.lru_cache(1024)
 def is_identifier(text: str) -> bool:
-    """Whether text is a conversation id."""
+    """Whether a text is a conversation id."""
     return _IDENTIFIER.fullmatch(text) is not None
 
 
@@ -525,7 +526,7 @@ def check_name(name: str, what: str) -> str:
 
 
 def check_change(change: Change) -> None:
-    """Refuse a change whose id, scope, session or key is none."""
+    """Refuse a change with an invalid id, scope, session or key."""
     check_identifier(change.identifier)
     check_name(change.scope, "scope")
     check_name(change.session, "session")
@@ -534,7 +535,7 @@ def check_change(change: Change) -> None:
 
 
 def check_digest(content_id: str) -> bytes:
-    """The digest in a content id; refuses everything but ``sha256:`` and 64 hex digits."""
+    """The digest in a content id; refuses any text but ``sha256:`` and 64 hex digits."""
     match = _CONTENT_ID.fullmatch(content_id)
     if match is None:
         raise InputError(f"not a content id: {content_id[:80]!r}")
@@ -542,7 +543,7 @@ def check_digest(content_id: str) -> bytes:
 
 
 def check_size(digest: bytes, found: int, size: int | None) -> None:
-    """Refuse content whose size is not what its line says."""
+    """Refuse content whose size differs from the one in its line."""
     if size is not None and found != size:
         problem = f"{found} bytes are stored, its line says {size}"
         raise DamageError(f"content sha256:{digest.hex()}", problem)
@@ -558,6 +559,6 @@ def sortable(moment: datetime) -> str:
     try:
         moment = moment if moment.tzinfo is UTC else moment.astimezone(UTC)
     except (OverflowError, ValueError):
-        # The first and the last day there are, where they are not UTC's.
+        # The first and the last representable day, for times that leave the range in UTC.
         moment = moment.replace(tzinfo=UTC)
     return moment.isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"

@@ -1,4 +1,4 @@
-"""The log of what exchanges took: what every backend offers, and notes as rows of a table.
+"""The log of usage records: the interface that every backend offers, and notes as rows of a table.
 
 Rows are sealed, and numbered in the order in which they become visible.
 """
@@ -12,7 +12,7 @@ from cannery.backends._seals import unseal
 
 
 class Note(NamedTuple):
-    """What is known of one exchange: ``record`` is a JSON object, the rest is what it is found by.
+    """A usage record of one exchange: ``record`` is a JSON object, the other fields are search keys.
 
     ``reply`` is the id under which a caller knows the answer, "" if there is none.
     """
@@ -24,9 +24,9 @@ class Note(NamedTuple):
 
 
 class NotePage(NamedTuple):
-    """A page of the log of exchanges: its records, None for one that is damaged, and where to go on.
+    """A page of the log: its records, None for a damaged one, and the cursor of the next page.
 
-    With ``is_first`` it is the log's first page, whatever cursor was given: that one is of another log.
+    With ``is_first`` it is the log's first page, whatever cursor was given: that cursor belongs to another log.
     """
 
     cursor: str
@@ -35,10 +35,10 @@ class NotePage(NamedTuple):
 
 
 class ExchangeLog(Protocol):
-    """What exchanges took: a log beside the conversations, which keeps what a deleted one has cost.
+    """Usage records: a log beside the conversations, which also keeps the costs of deleted ones.
 
-    What is appended is visible at once and durable soon after; a crash may lose the notes of the last moment, never
-    part of one. No cost but that of reading pages grows with the number of notes.
+    An appended note is visible at once and durable soon after; a crash may lose the notes of the last moment, never
+    part of one. Only the cost of reading pages grows with the number of notes.
     """
 
     def append(self, notes: Sequence[Note]) -> None:
@@ -48,13 +48,13 @@ class ExchangeLog(Protocol):
         """The records of some conversations, in the order in which they were added."""
 
     def page(self, cursor: str | None = None) -> NotePage:
-        """The records behind a cursor, in the order in which they were added; none if there are no others yet.
+        """The records after a cursor, in the order in which they were added; none if there are no more yet.
 
-        A record that becomes visible is never behind a cursor that was given before.
+        A record that becomes visible later is never before a cursor that was given out.
         """
 
     def torn(self) -> str | None:
-        """What is at the end of the log and no record, if anything is."""
+        """An incomplete record at the end of the log, if there is one."""
 
     def replied(self, reply: str) -> bytes | None:
         """The last record of a reply."""
@@ -65,18 +65,18 @@ def page_of(
     behind: Callable[[int], Sequence[tuple[int, bytes]]],
     last: Callable[[], int],
 ) -> NotePage:
-    """The rows behind a cursor; ``last`` is the highest number that there is."""
+    """The rows after a cursor; ``last`` is the highest existing number."""
     place = int(cursor) if cursor is not None and cursor.isdecimal() else 0
     rows = behind(place)
     if not rows and place and last() < place:
-        # A log that is shorter is another one: a backup was restored, or another server took over.
+        # A shorter log is another one: a backup was restored, or another server took over.
         place, rows = 0, behind(0)
     found = rows[-1][0] if rows else place
     return NotePage(str(found), [unseal(record) for _, record in rows], is_first=not place)
 
 
 def sound(rows: Iterable[tuple[int, bytes]]) -> Iterator[bytes]:
-    """The records that are as they were written."""
+    """The records that match their seals."""
     for _, sealed in rows:
         record = unseal(sealed)
         if record is not None:

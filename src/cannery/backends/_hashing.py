@@ -1,4 +1,4 @@
-"""How the digest of content is derived from what is stored, and how digests are keyed."""
+"""How content digests are derived from stored bytes, and how digests are keyed."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Protocol
 
 
 class Hash(Protocol):
-    """What is known of content that comes in pieces; as in ``hashlib``."""
+    """The state of a hash over content that arrives in pieces; as in ``hashlib``."""
 
     def update(self, data: bytes, /) -> None:
-        """Go on with more of it."""
+        """Add the next bytes."""
 
     def digest(self) -> bytes:
-        """The 32 bytes by which it is found."""
+        """The 32-byte digest."""
 
 
 class Hashing:
-    """How the digest of content is derived from what is stored: sha256, unless ``kind`` is set to another.
+    """How the digest of content is derived from stored bytes: sha256, unless ``kind`` is set to another.
 
-    Content that is encrypted is not found by its own hash (``_encryption``).
+    Encrypted content is not found by its own hash (``_encryption``).
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""What can be done with the keys of an encrypted store."""
+"""The operations on the keys of an encrypted store."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Encryption(Protocol):
         """Every scope that has, or had, a key."""
 
     def rotate(self, scope: str, new: str) -> ScopeKey:
-        """Put the key that another setting names in the place of a scope's key; nothing is encrypted anew."""
+        """Replace a scope's key with the one that another setting names; data is not encrypted again."""
 
     def destroy(self, scope: str) -> None:
-        """Make everything in a scope unreadable for ever."""
+        """Make everything in a scope permanently unreadable."""

@@ -1,4 +1,4 @@
-"""Seals: each stored line ends in its ordinal and a checksum, so that it can be judged alone.
+"""Seals: each stored line ends in its ordinal and a checksum, so that it can be verified alone.
 
 ``{...,"check":"<ordinal>.<crc32>"}``: section 2 of ``docs/storage-format.md``.
 """
@@ -21,7 +21,7 @@ def seal(line: bytes, ordinal: int) -> bytes:
 
 
 def ordinal_of(line: bytes) -> int | None:
-    """The ordinal of a sealed line, or None if the line is not what was written."""
+    """The ordinal of a sealed line, or None if its checksum is wrong."""
     found = SEAL.search(line, max(len(line) - LONGEST_SEAL, 0))
     if found is None or found.end() != len(line):
         return None
@@ -31,24 +31,24 @@ def ordinal_of(line: bytes) -> int | None:
 
 
 def next_position(lines: bytes) -> int:
-    """The position after the last of some lines that were just sealed."""
+    """The position after the last of some newly sealed lines."""
     return int(lines[lines.rindex(b'"', -LONGEST_SEAL, -12) + 1 : -12]) + 1
 
 
 def unseal(data: bytes) -> bytes | None:
-    """The JSON of a file that is one sealed line; None if it is not what was written."""
+    """The JSON of a file that is one sealed line; None if its checksum is wrong."""
     if not data.endswith(b"\n") or ordinal_of(data[:-1]) != 0:
         return None
     return data[: data.rindex(b',"check":"')] + b"}"
 
 
 def seal_copies(raw: bytes) -> bytes:
-    """Metadata as it is stored: the same sealed line twice, so that damage to one of them loses nothing."""
+    """Metadata in stored form: the same sealed line twice, so that damage to one copy loses nothing."""
     return seal(raw, 0) * 2
 
 
 def unseal_copies(data: bytes) -> bytes | None:
-    """The JSON of a file with two copies, or with the one that version 1 wrote; None if all are damaged."""
+    """The JSON of a file with two copies, or with the single one of version 1; None if all are damaged."""
     half = len(data) // 2
     for copy in (data[:half], data[half:], data):
         found = unseal(copy)
@@ -58,10 +58,10 @@ def unseal_copies(data: bytes) -> bytes | None:
 
 
 def are_as_written(rows: Sequence[bytes], first: int) -> bool:
-    """Whether every row has a sound seal and the ordinal after the one before it.
+    """Whether every row has a valid seal and the ordinal after the one before it.
 
-    The same as asking ``ordinal_of`` of each, at a third of the cost, which is much of what loading costs:
-    pieces of equal length are joined and compared as one.
+    The same as calling ``ordinal_of`` for each, at a third of the cost, which is a large part of loading: pieces of
+    equal length are joined and compared as one.
     """
     checks = struct.pack(f">{len(rows)}I", *[zlib.crc32(row[:-10]) for row in rows])
     sealed = checks.hex("+", 4).replace("+", '"}') + '"}'

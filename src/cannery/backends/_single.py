@@ -1,4 +1,4 @@
-"""A commit of one change is a batch of one: what every backend does alike."""
+"""A commit of one change is a batch of one; shared by all backends."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cannery.errors import CanneryError
 
 
 class SingleCommits(ABC):
-    """Makes one change as several are made."""
+    """Implements ``commit`` by ``commit_each``."""
 
     @abstractmethod
     def commit_each(
@@ -19,7 +19,7 @@ class SingleCommits(ABC):
         """Make several changes."""
 
     def commit(self, change: Change, durability: Durability = "sync") -> Receipt:
-        """Do all of a change or nothing of it."""
+        """Make all of a change or nothing of it."""
         (outcome,) = self.commit_each((change,), durability)
         if isinstance(outcome, CanneryError):
             raise outcome

@@ -1,10 +1,10 @@
 """The catalogue in SQLite: one set of tables and queries, for every backend that keeps its catalogue there.
 
-``schema`` has the tables and the rows, ``writing`` puts in what a change says, ``matching`` recognises histories,
-``finding`` lists, searches and walks trees. All are functions of a connection inside the caller's transaction; who
-opens it, and when, is the backend's business. What has no connection among its arguments (``grow``, ``list_query``) is
-the same for a catalogue in another database.
+``schema`` has the tables and the rows, ``writing`` applies changes, ``matching`` recognises histories, ``finding``
+lists, searches and walks trees. All are functions of a connection inside the caller's transaction; the backend decides
+who opens it, and when. Functions without a connection argument (``grow``, ``list_query``) also serve a catalogue in
+another database.
 
-Nothing costs time in proportion to the number of conversations: a fork takes what is known of its beginning from its
-parent's row, a tree is found by its root, and each order of a list has an index.
+No cost is proportional to the number of conversations: a fork takes the facts of its shared beginning from its parent's
+row, a tree is found by its root, and each order of a list has an index.
 """

@@ -29,7 +29,7 @@ _ALL = 1 << 62
 def list_rows(
     connection: sqlite3.Connection, selection: Selection, after: Cursor | None, limit: int | None
 ) -> list[Summary]:
-    """Conversations, most recently changed first, from behind a cursor on."""
+    """Conversations after a cursor, most recently changed first."""
     query = list_query(selection, after, limit)
     # The order comes from the index of tags.
     by_tag = "tags t CROSS JOIN conversations c USING (number)"
@@ -46,7 +46,7 @@ class Query(NamedTuple):
 
 
 def list_query(selection: Selection, after: Cursor | None, limit: int | None) -> Query:
-    """Conversations, most recently changed first, from behind a cursor on; the same in every SQL."""
+    """Conversations after a cursor, most recently changed first; the same query in every SQL dialect."""
     of = "c" if selection.tag is None else "t"
     conditions: list[tuple[str, Any]] = [("NOT c.deleted", None)]
     if selection.tag is not None:
@@ -92,7 +92,7 @@ def _role_bit(role: str | None) -> int | None:
 
 
 def times_of(selection: Selection) -> tuple[str | None, str | None]:
-    """From when and until when, as they are compared."""
+    """The start and end time, in the form in which they are compared."""
     since, until = selection.since, selection.until
     return (
         None if since is None else sortable(since),
@@ -101,14 +101,14 @@ def times_of(selection: Selection) -> tuple[str | None, str | None]:
 
 
 def _joined(conditions: Sequence[tuple[str, Any]]) -> tuple[str, list[Any]]:
-    """The conditions that somebody asked for, and their values; one without a mark is always asked for."""
+    """The requested conditions and their values; a condition without a placeholder always applies."""
     used = [(one, value) for one, value in conditions if value is not None or "?" not in one]
     where = " AND ".join(one for one, _ in used)
     return where, [value for one, value in used if "?" in one]
 
 
 def summary(row: Row) -> Summary:
-    """A row as others see it."""
+    """A row as a public summary."""
     return Summary(
         identifier=row.id,
         title=row.title,
@@ -130,7 +130,7 @@ def summary(row: Row) -> Summary:
 def search(
     connection: sqlite3.Connection, terms: Sequence[Term], selection: Selection, limit: int
 ) -> list[Found]:
-    """The messages that hold all terms, best first; what a deleted conversation said is found in its forks."""
+    """The messages that contain all terms, best first; messages of a deleted conversation are found in its forks."""
     query = match_query(terms)
     since, until = times_of(selection)
     conditions = [
@@ -160,7 +160,7 @@ def search(
 
 
 def match_query(terms: Sequence[Term]) -> str:
-    """Terms as FTS5 spells them."""
+    """Terms in the query syntax of FTS5."""
     return " ".join(_quoted(term) for term in terms)
 
 
@@ -170,7 +170,7 @@ def _quoted(term: Term) -> str:
 
 
 def is_chosen(row: Row, selection: Selection) -> bool:
-    """Whether a conversation is one of those in which a search is to find messages."""
+    """Whether the messages of a conversation are to be searched."""
     if selection.tag is not None and selection.tag not in msgspec.json.decode(row.tags):
         return False
     if selection.profile is not None and selection.profile != row.profile:
@@ -191,7 +191,7 @@ def tree(connection: sqlite3.Connection, identifier: str) -> list[Branch]:
 
 
 def branches(found: Iterable[Row]) -> list[Branch]:
-    """The conversations of a tree as others see them."""
+    """The conversations of a tree as public branches."""
     return [
         Branch(one.id, one.title, one.parent, one.position, bool(one.deleted), one.kind)
         for one in found
@@ -201,7 +201,7 @@ def branches(found: Iterable[Row]) -> list[Branch]:
 def begin_with(
     connection: sqlite3.Connection, scope: str | None, text: str, limit: int
 ) -> list[str]:
-    """The living conversations whose id begins so."""
+    """The conversations, not deleted, whose id has a prefix."""
     conditions = [
         ("NOT deleted", None),
         ("id >= ?", text),

@@ -1,7 +1,7 @@
-"""Recognising histories by their digests, within one scope and session, or within all sessions of a scope.
+"""Recognises histories by their digests, within one scope and session, or within all sessions of a scope.
 
-Whoever holds a history holds all that it begins with, so the longest beginning is found by bisection. A conversation
-that is deleted lives on in its forks.
+A conversation that holds a history holds all of its prefixes, so the longest known prefix is found by bisection. The
+shared part of a deleted conversation remains in its forks.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _HOLDING = {
 
 
 class _Where(NamedTuple):
-    """Where a history is looked for: a column of digests, and its value."""
+    """Where a history is looked up: a column of digests, and its value."""
 
     column: str
     value: int
@@ -44,12 +44,12 @@ def _where(scope: str, session: str | None) -> _Where:
 def match(
     connection: sqlite3.Connection, scope: str, session: str | None, digests: Sequence[bytes | None]
 ) -> Match | None:
-    """The longest beginning of a history."""
+    """The longest known prefix of a history."""
     space = _where(scope, session)
     known = [one for one in digests if one is not None]
     low, high = 0, len(known)
     stride = 1
-    # What is new is mostly short: step back from the end in growing strides, then bisect.
+    # The new part is usually short: step back from the end in growing strides, then bisect.
     while high > 0:
         probe = max(high - stride, 0)
         if _is_held(connection, known[probe], space):
@@ -63,7 +63,7 @@ def match(
             low = middle + 1
         else:
             high = middle
-    # The longest may be held by a conversation that is deleted.
+    # The longest prefix may be held by a deleted conversation.
     for one in reversed(known[:low]):
         found = _find_holder(connection, one, space)
         if found is not None:
@@ -77,13 +77,13 @@ def match(
 def is_claimed(
     connection: sqlite3.Connection, scope: str, session: str, digests: Iterable[bytes]
 ) -> bool:
-    """Whether a living conversation of a scope and session holds one of some histories."""
+    """Whether a conversation of a scope and session, not deleted, holds one of some histories."""
     space = _where(scope, session)
     return any(_find_holder(connection, one, space) is not None for one in digests)
 
 
 def _is_held(connection: sqlite3.Connection, digest: bytes, space: _Where) -> bool:
-    """Whether some conversation holds a history, living or not."""
+    """Whether some conversation, deleted or not, holds a history."""
     query = f"SELECT 1{_HOLDING[space.column]} LIMIT 1"
     return connection.execute(query, (digest, space.value)).fetchone() is not None
 
@@ -91,7 +91,7 @@ def _is_held(connection: sqlite3.Connection, digest: bytes, space: _Where) -> bo
 def _find_holder(
     connection: sqlite3.Connection, digest: bytes, space: _Where
 ) -> tuple[Row, int] | None:
-    """The living conversation that holds a history, rather one in which nothing was said after it; and up to where."""
+    """The conversation that holds a history, and up to where; preferably one that ends there and is not deleted."""
     order = " ORDER BY c.deleted, p.position >= c.spoken DESC, c.updated DESC"
     query = f"SELECT p.number, p.position{_HOLDING[space.column]}{order}"
     for found in connection.execute(query, (digest, space.value)).fetchall():
@@ -112,17 +112,17 @@ def _prefix(connection: sqlite3.Connection, number: int, position: int) -> Prefi
 
 
 def living_at(connection: sqlite3.Connection, row: Row, position: int) -> Row | None:
-    """A conversation, or if it is deleted a fork of it that has its first canisters up to a position."""
+    """A conversation or, if it is deleted, a fork of it that has its first canisters up to a position."""
     if not row.deleted:
         return row
     return next(living_forks(connection, row, position), None)
 
 
 def living_forks(connection: sqlite3.Connection, row: Row, position: int) -> Iterator[Row]:
-    """The living forks of a deleted conversation, and of its deleted forks, that have its first canisters."""
+    """The forks, not deleted, of a deleted conversation or of its deleted forks, that have its first canisters."""
     dead = [row]
     for one in dead:
-        # A fork may have thousands of siblings; they are read only as far as they are wanted.
+        # A fork may have thousands of siblings; only as many as needed are read.
         for fork in rows(connection, "c.parent = ? AND c.position >= ?", (one.id, position)):
             if fork.deleted:
                 dead.append(fork)
@@ -133,7 +133,7 @@ def living_forks(connection: sqlite3.Connection, row: Row, position: int) -> Ite
 def holders(
     connection: sqlite3.Connection, scope: str, digests: Iterable[bytes], limit: int
 ) -> list[Holder]:
-    """Where a scope says what digests of single canisters stand for."""
+    """The places in a scope of digests of single canisters."""
     query = "own = ? AND home = ? ORDER BY number DESC, position DESC LIMIT ?"
     found: list[Holder] = []
     for digest in dict.fromkeys(digests):
@@ -149,7 +149,7 @@ def holders(
 def said_before(
     connection: sqlite3.Connection, identifier: str, position: int
 ) -> tuple[bytes | None, int] | None:
-    """The digest of a conversation's history before a position, and where the last thing said ends; None if unknown."""
+    """The digest of a conversation's history before a position, and where its last content ends; None if unknown."""
     row = row_of(connection, identifier)
     while row is not None and not row.unreadable:
         condition = "number = ? AND position <= ? ORDER BY position DESC LIMIT 1"

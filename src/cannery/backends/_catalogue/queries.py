@@ -1,4 +1,4 @@
-"""The questions that a catalogue in SQLite answers, on a connection of any backend."""
+"""The queries of a catalogue in SQLite, on a connection of any backend."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Queries(ABC):
 
     @abstractmethod
     def _ask(self, work: Callable[[sqlite3.Connection], T], *, needs_words: bool = False) -> T:
-        """What some work finds on a connection; ``needs_words`` where it searches texts."""
+        """The result of a function on a connection; ``needs_words`` if it searches texts."""
 
     def key(self, scope: str) -> bytes:  # noqa: ARG002 - the same for all
         """Digests are not keyed."""
@@ -36,7 +36,7 @@ class Queries(ABC):
     def match(
         self, scope: str, session: str | None, histories: Sequence[Sequence[bytes | None]]
     ) -> list[Match | None]:
-        """The longest beginning of each history that a living conversation of a scope and session holds."""
+        """The longest prefix of each history that a conversation of a scope and session holds."""
         return self._ask(
             lambda connection: [
                 matching.match(connection, scope, session, digests) for digests in histories
@@ -44,21 +44,21 @@ class Queries(ABC):
         )
 
     def holders(self, scope: str, digests: Iterable[bytes], limit: int = 16) -> list[Holder]:
-        """Where a scope says what digests of single canisters stand for; the latest few places of each."""
+        """The places in a scope of digests of single canisters; the latest few places of each."""
         return self._ask(lambda connection: matching.holders(connection, scope, digests, limit))
 
     def said_before(self, identifier: str, position: int) -> tuple[bytes | None, int] | None:
-        """The digest of a conversation's history before a position, and where the last thing said in it ends."""
+        """The digest of a conversation's history before a position, and where its last content ends."""
         return self._ask(lambda connection: matching.said_before(connection, identifier, position))
 
     def list(
         self, selection: Selection, after: Cursor | None = None, limit: int | None = None
     ) -> Sequence[Summary]:
-        """Conversations, most recently changed first, from behind a cursor on."""
+        """Conversations after a cursor, most recently changed first."""
         return self._ask(lambda connection: finding.list_rows(connection, selection, after, limit))
 
     def search(self, terms: Sequence[Term], selection: Selection, limit: int) -> Sequence[Found]:
-        """The messages that hold all terms, best first."""
+        """The messages that contain all terms, best first."""
         return self._ask(
             lambda connection: finding.search(connection, terms, selection, limit),
             needs_words=True,
@@ -69,5 +69,5 @@ class Queries(ABC):
         return self._ask(lambda connection: finding.tree(connection, identifier))
 
     def begin_with(self, scope: str | None, text: str, limit: int) -> Sequence[str]:
-        """The living conversations whose id begins so, in order."""
+        """The conversations, not deleted, whose id has a prefix, in order."""
         return self._ask(lambda connection: finding.begin_with(connection, scope, text, limit))

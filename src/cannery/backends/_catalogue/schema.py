@@ -1,4 +1,4 @@
-"""The tables of the catalogue and their rows; rows carry checksums, because SQLite keeps none of its pages."""
+"""The tables of the catalogue and their rows; rows have checksums, because SQLite has none for its pages."""
 
 from __future__ import annotations
 
@@ -69,12 +69,12 @@ ROLES = ("user", "assistant", "supervisor", "document", "invocation", "result")
 
 
 class Row(NamedTuple):
-    """A conversation as the catalogue knows it.
+    """A conversation's row in the catalogue.
 
-    ``chain``, ``calls`` and ``spoken`` are the digest of its history, how many calls are in it, and where the last
-    thing said ends; the same with ``base_`` at its own first position. ``roles`` has a bit for each role that was
-    spoken in; ``questions`` is as in ``identity.Said``. ``updated`` is the later of when the
-    metadata ``changed`` and when the last canister was ``said``.
+    ``chain``, ``calls`` and ``spoken`` are the digest of its history, the number of its calls, and the position at
+    which its last content ends; the same with ``base_`` at its own first position. ``roles`` has a bit for each role
+    that occurs; ``questions`` is as in ``identity.Said``. ``updated`` is the later of ``changed`` (its metadata) and
+    ``said`` (its last canister).
     """
 
     number: int
@@ -132,7 +132,7 @@ PUT_ROW = (
 
 
 def make_tables(connection: sqlite3.Connection) -> None:
-    """Make the tables; those of an older version are dropped."""
+    """Create the tables; those of an older version are dropped."""
     for name in _NAMES:
         connection.execute(f"DROP TABLE IF EXISTS {name}")
     for statement in SCHEMA.split(";\n"):
@@ -141,7 +141,7 @@ def make_tables(connection: sqlite3.Connection) -> None:
 
 @functools.lru_cache(4096)
 def space_of(scope: str, session: str | None = None) -> int:
-    """A number for a scope, or for a session of it: what indexes of digests hold in its place."""
+    """A number for a scope, or for a session of it, which indexes of digests hold in its place."""
     name = scope if session is None else f"{scope}\0{session}"
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big", signed=True)
 
@@ -152,7 +152,7 @@ def seal_of(values: Sequence[Any]) -> int:
 
 
 def check(values: Sequence[Any], seal: int) -> None:
-    """Refuse a row that is not what was written."""
+    """Refuse a row that does not match its checksum."""
     if seal_of(values) != seal:
         raise sqlite3.DatabaseError("a row does not match its checksum")
 
@@ -176,7 +176,7 @@ def row_of(connection: sqlite3.Connection, identifier: str) -> Row | None:
 
 
 def row_numbered(connection: sqlite3.Connection, number: int) -> Row:
-    """The conversation with a number that another table names."""
+    """The conversation whose number another table has."""
     found = next(rows(connection, "c.number = ?", (number,)), None)
     if found is None:
         raise sqlite3.DatabaseError("tables that contradict each other")
@@ -186,7 +186,7 @@ def row_numbered(connection: sqlite3.Connection, number: int) -> Row:
 def prefixes(
     connection: sqlite3.Connection, where: str, parameters: Sequence[Any]
 ) -> Iterator[Prefix]:
-    """What is known of histories under a condition."""
+    """The prefixes of histories that satisfy a condition."""
     query = f"SELECT {', '.join(Prefix._fields)}, seal FROM prefixes WHERE {where}"  # noqa: S608 - conditions are ours
     for found in connection.execute(query, parameters):
         check(found[:-1], found[-1])
@@ -194,5 +194,5 @@ def prefixes(
 
 
 def encode_tags(tags: Sequence[str]) -> str:
-    """Tags as the catalogue keeps them."""
+    """Tags in the form of the catalogue."""
     return msgspec.json.encode(tags).decode()

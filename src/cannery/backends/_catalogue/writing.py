@@ -1,7 +1,7 @@
-"""Putting into the catalogue what a change says: its row, its part of the history's digests, its words.
+"""Applies a change to the catalogue: its row, its digests of the history, its words.
 
-A fork goes on from what its parent's row knows at the fork's position, so that a chain of forks is indexed in time
-that is linear in its depth.
+A fork continues from its parent's row at the fork's position, so that a chain of forks is indexed in time linear in its
+depth.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _BEHIND_ALL = 1 << 62
 
 
 class Base(NamedTuple):
-    """What is known of a history at some position: its digest, its calls, where the last thing said ends, its roles.
+    """The state of a history at some position: its digest, its calls, where its last content ends, its roles.
 
     ``questions`` is as in ``identity.Said``.
     """
@@ -46,7 +46,7 @@ class Base(NamedTuple):
 
 
 def base_of(connection: sqlite3.Connection, metadata: Metadata) -> Base | None:
-    """What is known of a history where a conversation's own log begins; None if its parent's cannot be read."""
+    """The state of a history at the start of a conversation's own log; None if its parent's cannot be read."""
     if metadata.parent is None:
         return Base()
     above = row_of(connection, metadata.parent)
@@ -64,7 +64,7 @@ def base_of(connection: sqlite3.Connection, metadata: Metadata) -> Base | None:
 
 
 def _roles_before(connection: sqlite3.Connection, row: Row, position: int) -> int:
-    """The roles that were spoken in up to a position of a conversation."""
+    """The roles that occur up to a position of a conversation."""
     query = "SELECT role FROM roles WHERE number = ? AND position <= ?"
     found = row.base_roles
     for (role,) in connection.execute(query, (row.number, position)):
@@ -73,7 +73,7 @@ def _roles_before(connection: sqlite3.Connection, row: Row, position: int) -> in
 
 
 def role_bit(role: str) -> int:
-    """The bit of a role among those that were spoken in."""
+    """The bit of a role in the set of roles."""
     return 1 << ROLES.index(role) if role in ROLES else 0
 
 
@@ -84,9 +84,9 @@ def begin(
     base: Base | None,
     number: int | None = None,
 ) -> Row:
-    """The row of a conversation of which nothing is known yet, not yet written; ``base`` None: it cannot be read.
+    """The row of a conversation that is not indexed yet, not yet written; ``base`` is None if it cannot be read.
 
-    One that was known before keeps the ``number`` that its forks have as that of their tree.
+    A conversation that was indexed before keeps its ``number``, by which its forks refer to their tree.
     """
     above = None if metadata.parent is None else row_of(connection, metadata.parent)
     own = _next_number(connection) if number is None else number
@@ -101,7 +101,7 @@ def _next_number(connection: sqlite3.Connection) -> int:
 
 
 def new_row(metadata: Metadata, base: Base | None, number: int, root: int) -> Row:
-    """The row of a conversation in which nothing was said after its beginning."""
+    """The row of a conversation without canisters of its own."""
     known = Base() if base is None else base
     return Row(
         number=number,
@@ -140,7 +140,7 @@ def new_row(metadata: Metadata, base: Base | None, number: int, root: int) -> Ro
 
 
 def described(connection: sqlite3.Connection, row: Row, metadata: Metadata, seen: int) -> Row:
-    """A row with what metadata says now."""
+    """A row updated from metadata."""
     if metadata.parent != row.parent:
         # A conversation that shares nothing may be made a child of another later.
         row = _moved(connection, row, metadata.parent)
@@ -148,7 +148,7 @@ def described(connection: sqlite3.Connection, row: Row, metadata: Metadata, seen
 
 
 def renamed(row: Row, metadata: Metadata, seen: int) -> Row:
-    """A row with what metadata says of anything but its parent."""
+    """A row updated from metadata, except its parent."""
     changed = sortable(metadata.updated)
     return row._replace(
         seen=seen,
@@ -166,7 +166,7 @@ def renamed(row: Row, metadata: Metadata, seen: int) -> Row:
 
 
 def _moved(connection: sqlite3.Connection, row: Row, parent: str | None) -> Row:
-    """A row under another parent, with all below it in the tree of that one."""
+    """A row under another parent, with all of its descendants in the tree of that parent."""
     above = None if parent is None else row_of(connection, parent)
     root = row.number if above is None else above.root
     below = forks_of(connection, row)
@@ -186,7 +186,7 @@ def grown(
     *,
     with_words: bool,
 ) -> Row:
-    """A row with entries behind it, of which digests, calls, roles and words are written; None is a damaged line."""
+    """A row extended by entries, whose digests, calls, roles and words are written; None is a damaged line."""
     found = grow(row, entries, lambda call: find_call(connection, row, call))
     _write(connection, row, found.prefixes, found.calls, found.roles)
     if with_words:
@@ -195,9 +195,9 @@ def grown(
 
 
 class Grown(NamedTuple):
-    """A row with entries behind it, and what is to be written of them.
+    """A row extended by entries, and the rows to be written for them.
 
-    ``calls`` are (root, call, number, ordinal, position); ``roles`` says where a role that is new was spoken in first.
+    ``calls`` are (root, call, number, ordinal, position); ``roles`` is the first position of each new role.
     """
 
     row: Row
@@ -209,7 +209,7 @@ class Grown(NamedTuple):
 def grow(
     row: Row, entries: Sequence[Entry | None], find_before: Callable[[str], int | None]
 ) -> Grown:
-    """A row with entries behind it; ``find_before`` gives the ordinals of calls that were made before them."""
+    """A row extended by entries; ``find_before`` gives the ordinals of earlier calls."""
     home, space = space_of(row.scope), space_of(row.scope, row.session)
     found: list[Prefix] = []
     calls: list[tuple[int, str, int, int, int]] = []
@@ -268,7 +268,7 @@ def grow(
 
 
 def followed(base: Base, entry: Entry, position: int, find: Callable[[str], int | None]) -> Base:
-    """What is known of a history that goes on with an entry up to a position; ``find`` gives the ordinals of calls."""
+    """The state of a history extended by an entry up to a position; ``find`` gives the ordinals of calls."""
     if entry.own is None:
         return base
     mark = b"" if entry.answers is None else answer_mark(find(entry.answers))
@@ -303,7 +303,7 @@ def _write(
 def put_calls(
     connection: sqlite3.Connection, row: Row, calls: Sequence[tuple[str, int, int]]
 ) -> None:
-    """Write calls (id, ordinal, position) that a fork shares with ancestors whose own are not known."""
+    """Write calls (id, ordinal, position) that a fork shares with ancestors whose own are unknown."""
     connection.executemany(
         "INSERT OR REPLACE INTO calls VALUES (?, ?, ?, ?, ?)",
         [(row.root, call, row.number, ordinal, position) for call, ordinal, position in calls],
@@ -311,7 +311,7 @@ def put_calls(
 
 
 def find_call(connection: sqlite3.Connection, row: Row, call: str) -> int | None:
-    """Which of the calls before a conversation's end had an id last, counted from 0."""
+    """The ordinal, from 0, of the last call with an id before a conversation's end."""
     query = (
         "SELECT number, ordinal, position FROM calls WHERE root = ? AND call = ? ORDER BY ordinal"
     )
@@ -334,7 +334,7 @@ def find_call(connection: sqlite3.Connection, row: Row, call: str) -> int | None
 def put(
     connection: sqlite3.Connection, row: Row, *, is_new: bool = False, before: Row | None = None
 ) -> Row:
-    """Write a row, and its tags where they are looked up; ``before`` is what it was, if that is known."""
+    """Write a row, and its tags; ``before`` is the old row, if known."""
     if before is None:
         connection.execute(PUT_ROW, (*row, seal_of(tuple(row))))
     else:
@@ -355,7 +355,7 @@ def put(
 
 @functools.lru_cache(256)
 def _update(changed: tuple[str, ...]) -> str:
-    """The statement that changes some columns: of the others no index is written anew."""
+    """The statement that changes some columns, so that the indexes of the others are not rewritten."""
     columns = ", ".join(f"{name} = ?" for name in (*changed, "seal"))
     return f"UPDATE conversations SET {columns} WHERE number = ?"  # noqa: S608 - names are ours
 
@@ -363,7 +363,7 @@ def _update(changed: tuple[str, ...]) -> str:
 def put_words(
     connection: sqlite3.Connection, row: Row, start: int, entries: Sequence[Entry | None]
 ) -> None:
-    """Write what a search finds of entries from a position on."""
+    """Write the searchable words of entries from a position on."""
     for position, entry in enumerate(entries, start):
         if entry is None:
             continue
@@ -379,7 +379,7 @@ def put_words(
 
 
 def searchable(entry: Entry) -> str:
-    """What a search finds of an entry; nothing if its content is missing or damaged, which verify tells."""
+    """The searchable text of an entry; empty if its content is missing or damaged, which verify reports."""
     try:
         # Half of a surrogate pair cannot be searched for.
         return entry.words().encode(errors="replace").decode()
@@ -388,7 +388,7 @@ def searchable(entry: Entry) -> str:
 
 
 def clear(connection: sqlite3.Connection, number: int, start: int, stop: int | None = None) -> None:
-    """Take out what was derived of a conversation's lines from one position to before another, but for its words."""
+    """Remove the rows derived from a range of a conversation's lines, except its words."""
     for table, offset in (("prefixes", 1), ("calls", 1), ("roles", 1), ("places", 0)):
         connection.execute(
             f"DELETE FROM {table} WHERE number = ? AND position >= ? AND position < ?",  # noqa: S608 - names are ours
@@ -397,13 +397,13 @@ def clear(connection: sqlite3.Connection, number: int, start: int, stop: int | N
 
 
 def cut(connection: sqlite3.Connection, row: Row, length: int) -> Row:
-    """Take out what a deleted conversation said behind a position; no fork shares it."""
+    """Remove the rows of a deleted conversation after a position; no fork shares them."""
     clear(connection, row.number, length)
     return put(connection, row._replace(length=length, searched=min(row.searched, length)))
 
 
 def remove(connection: sqlite3.Connection, number: int) -> None:
-    """Take a conversation out; words that were not forgotten stay behind without a place, and are never shown."""
+    """Remove a conversation; words that were not removed before remain without a place and are never shown."""
     for table in ("conversations", "prefixes", "calls", "roles", "places", "tags"):
         connection.execute(f"DELETE FROM {table} WHERE number = ?", (number,))  # noqa: S608 - names are ours
 
@@ -411,7 +411,7 @@ def remove(connection: sqlite3.Connection, number: int) -> None:
 def forget_words(
     connection: sqlite3.Connection, row: Row, start: int, entries: Sequence[Entry | None]
 ) -> None:
-    """Take the words of entries from a position on out of what is searched; before ``cut`` or ``remove``."""
+    """Remove the words of entries from a position on from the index; call before ``cut`` or ``remove``."""
     query = "SELECT place, position FROM places WHERE number = ? AND position >= ? AND position < ?"
     found = connection.execute(query, (row.number, start, start + len(entries))).fetchall()
     for place, position in found:
@@ -424,5 +424,5 @@ def forget_words(
 
 
 def forks_of(connection: sqlite3.Connection, row: Row) -> list[Row]:
-    """The conversations that were forked from one, deleted ones too."""
+    """The forks of a conversation, deleted ones included."""
     return list(rows(connection, "c.parent = ?", (row.id,)))

@@ -1,7 +1,7 @@
-"""A backend that encrypts what it hands to another.
+"""A backend that encrypts its data and stores it in another backend.
 
-Where a line will stand is part of what is authenticated, and only the backend below knows it for sure. So each append
-says the position that it was encrypted for; if another was faster, it is encrypted again for the next one.
+The position of a line is authenticated, and only the inner backend knows it for certain. So each append states the
+position that it was encrypted for; if another writer was faster, it is encrypted again for the next one.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _MOST_SEALED = 4096
 
 
 class _Lock:
-    """A lock that is forgotten with the last who holds it."""
+    """A lock that is removed with its last holder."""
 
     __slots__ = ("__weakref__", "lock")
 
@@ -77,7 +77,7 @@ class _Lock:
 
 
 class EncryptedBackend(SingleCommits):
-    """Another backend, to which everything that was said is ciphertext."""
+    """Another backend, in which all messages are ciphertext."""
 
     def __init__(
         self, inner: Backend, describe: Describe, hashing: Hashing, key: str, location: str
@@ -97,7 +97,7 @@ class EncryptedBackend(SingleCommits):
 
     @property
     def recovered(self) -> tuple[Damage, ...]:
-        """What opening found and mended or could not mend."""
+        """Problems that opening repaired or could not repair."""
         return self.inner.recovered
 
     @property
@@ -110,7 +110,7 @@ class EncryptedBackend(SingleCommits):
     def commit_each(
         self, changes: Iterable[Change], durability: Durability = "sync"
     ) -> list[Receipt | CanneryError]:
-        """Make several changes with one sync, in order, each for itself all or nothing."""
+        """Make several changes in order with one sync, each of them all or nothing."""
         wanted = list(changes)
         for change in wanted:
             _check(change)
@@ -122,7 +122,7 @@ class EncryptedBackend(SingleCommits):
 
     @contextlib.contextmanager
     def _held(self, changes: Sequence[Change]) -> Iterator[None]:
-        """Keep others of this process from appending to the same conversations, which would encrypt in vain."""
+        """Keep other threads of this process from appending to the same conversations, which would encrypt in vain."""
         names = sorted({one.identifier for one in changes if _is_guess(one)})
         with self._locks_lock:
             locks = [self._locks.setdefault(name, _Lock()) for name in names]
@@ -156,7 +156,7 @@ class EncryptedBackend(SingleCommits):
         return [outcome for outcome in outcomes if outcome is not None]
 
     def _start(self, change: Change) -> int:
-        """Where the lines of a change will stand, as far as can be told."""
+        """The probable position of a change's lines."""
         if change.expected is not None or not change.lines:
             return change.expected or 0
         if change.requires.get(change.identifier, b"") is None:
@@ -165,7 +165,7 @@ class EncryptedBackend(SingleCommits):
         return self.inner.end(change.identifier, change.base) if known is None else known
 
     def _noted(self, change: Change, outcome: Receipt | CanneryError) -> Receipt | CanneryError:
-        """Remember where a conversation ends now."""
+        """Record the end of a conversation."""
         end = None
         if isinstance(outcome, Receipt):
             end = outcome.stop if change.lines else None
@@ -178,7 +178,7 @@ class EncryptedBackend(SingleCommits):
         return outcome
 
     def _sealed(self, change: Change, start: int) -> Change:
-        """A change as the backend below gets it."""
+        """A change in encrypted form for the inner backend."""
         requires = {one: self._required(one, raw) for one, raw in change.requires.items()}
         about = change.metadata
         kept = None
@@ -212,7 +212,7 @@ class EncryptedBackend(SingleCommits):
         )
 
     def _required(self, identifier: str, raw: bytes | None) -> bytes | None:
-        """What must be kept for metadata to be as it was read."""
+        """The stored form that metadata must have to be unchanged since it was read."""
         if raw is None:
             return None
         known = self._sealed_metadata.get(raw)
@@ -234,7 +234,7 @@ class EncryptedBackend(SingleCommits):
         return sealed
 
     def _kept(self, about: Metadata, before: bytes | None, *, has_lines: bool) -> Metadata:
-        """Metadata as it is kept. What cannot be read can still be deleted."""
+        """Metadata in stored form. Unreadable metadata can still be deleted."""
         problem = self._ring.problem(about.scope)
         if problem is None:
             return metadata.seal(self._ring.keys(about.scope), about)
@@ -256,13 +256,13 @@ class EncryptedBackend(SingleCommits):
         return self.metadata_many([identifier]).get(identifier)
 
     def metadata_many(self, identifiers: Iterable[str]) -> dict[str, bytes]:
-        """The metadata of those that are there."""
+        """The metadata of the existing ones."""
         wanted = [check_identifier(one) for one in identifiers]
         found = self.inner.metadata_many([one for one in wanted if not is_reserved(one)])
         return {one: self._read_metadata(raw).encode() for one, raw in found.items()}
 
     def _read_metadata(self, raw: bytes) -> Metadata:
-        """Metadata that is kept, as it was given; of a scope without a key what stands in the clear."""
+        """Stored metadata decrypted; without the scope's key, its clear fields."""
         kept = msgspec.json.decode(raw, type=Metadata)
         self._know(kept.id, kept.scope)
         problem = self._ring.problem(kept.scope)
@@ -276,7 +276,7 @@ class EncryptedBackend(SingleCommits):
         self._scopes[identifier] = scope
 
     def scope_of(self, identifier: str, *, is_known: bool = True) -> str | None:
-        """The scope of a conversation; None if there is no such conversation."""
+        """The scope of a conversation; None for an unknown one."""
         known = self._scopes.get(identifier) if is_known else None
         if known is None:
             raw = self.inner.metadata(identifier)
@@ -287,7 +287,7 @@ class EncryptedBackend(SingleCommits):
         return known
 
     def identifiers(self, after: str = "") -> Iterator[str]:
-        """Every conversation, deleted ones too, in order of their ids, from behind one on."""
+        """All conversations after a given one, deleted ones included, in order of their ids."""
         return (one for one in self.inner.identifiers(after) if not is_reserved(one))
 
     def end(self, identifier: str, base: int) -> int:
@@ -324,11 +324,11 @@ class EncryptedBackend(SingleCommits):
         return self._ring.keys(scope)
 
     def described(self, scope: str, read: Sequence[bytes]) -> Sequence[Entry]:
-        """What decrypted lines of a scope mean, with their words."""
+        """The catalogue entries of a scope's decrypted lines, with their words."""
         return self._describe(self.contents(scope), read)
 
     def changes(self, cursor: Cursor | None, limit: int = 1000) -> Growth:
-        """The changes behind a cursor, each at least once, in the order of commits."""
+        """The changes after a cursor, each at least once, in the order of commits."""
         growth = self.inner.changes(cursor, limit)
         if growth.noted is None:
             return growth
@@ -336,10 +336,10 @@ class EncryptedBackend(SingleCommits):
             noted=[one for one in growth.noted if not is_reserved(one.identifier)]
         )
 
-    # Keeping
+    # Maintenance
 
     def inspect(self, progress: Progress | None = None) -> Inspection:
-        """Re-derive every hash, and decrypt all content to which lines refer."""
+        """Re-derive every hash, and decrypt all referenced content."""
         inspection = self.inner.inspect(progress)
         damages = [*inspection.damages]
         seen: set[tuple[str, bytes]] = set()
@@ -347,7 +347,7 @@ class EncryptedBackend(SingleCommits):
             try:
                 damages += self._inspect(identifier, seen)
             except KeyUnavailableError:
-                # The reader of the conversation is told.
+                # The caller that reads the conversation reports it.
                 continue
             except CanneryError as error:
                 damages.append(Damage(f"conversations/{identifier}", str(error)))
@@ -367,13 +367,13 @@ class EncryptedBackend(SingleCommits):
             try:
                 open_content(keys, None, table.get(name))
             except DamageError:
-                # The backend has said so.
+                # The inner backend has reported it.
                 continue
             except (CanneryError, ValueError) as error:
                 yield Damage(f"content sha256:{name.hex()}", str(error))
 
     def manifest(self) -> Mapping[str, Expected]:
-        """What must be there."""
+        """The objects that must exist."""
         found = self.inner.manifest()
         return {name: one for name, one in found.items() if not is_reserved(name)}
 
@@ -384,20 +384,20 @@ class EncryptedBackend(SingleCommits):
         dry_run: bool = False,
         progress: Progress | None = None,
     ) -> Collection:
-        """Free deleted conversations as far as no fork needs them, and content that nothing refers to."""
+        """Free deleted conversations except the parts that forks need, and unreferenced content."""
         return self.inner.collect(grace=grace, dry_run=dry_run, progress=progress)
 
     def purge(self) -> None:
-        """Leave nothing in any file of what ``collect`` has freed."""
+        """Remove everything that ``collect`` freed from all files."""
         self.inner.purge()
 
     def backup(self, path: str, progress: Progress | None = None) -> Backup:
-        """Copy the store, as it is at one moment; the copy is encrypted with the same keys."""
+        """Copy a consistent snapshot; the copy is encrypted with the same keys."""
         made = self.inner.backup(path, progress)
         return made._replace(conversations=made.conversations - 1 - len(self._ring.scopes()))
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Release all resources."""
         self.inner.close()
 
 
@@ -410,19 +410,19 @@ def _check(change: Change) -> None:
 
 
 def _is_guess(change: Change) -> bool:
-    """Whether it has to be guessed where the lines of a change will stand."""
+    """Whether the position of a change's lines is uncertain."""
     return bool(change.lines) and change.expected is None
 
 
 def _is_overtaken(change: Change, outcome: Receipt | CanneryError, start: int) -> bool:
-    """Whether a change was refused only because it was encrypted for another position than it would get."""
+    """Whether a change was refused only because it was encrypted for another position."""
     if not isinstance(outcome, ConflictError) or not _is_guess(change):
         return False
     return outcome.position not in (None, start)
 
 
 def _apart(changes: Sequence[Change]) -> Iterator[Sequence[Change]]:
-    """Changes in order, in runs in which none goes behind lines of the same run: it could come before those."""
+    """Changes in order, in runs in which no change follows lines of the same run, whose position could change."""
     run: list[Change] = []
     appended: set[str] = set()
     for change in changes:
@@ -439,7 +439,7 @@ def _apart(changes: Sequence[Change]) -> Iterator[Sequence[Change]]:
 def _opened(
     keys: ScopeKeys, span: Span, reading: Reading
 ) -> tuple[list[bytes | None], list[Damage]]:
-    """Decrypted lines, None for those that cannot be decrypted, and what is wrong with these."""
+    """Decrypted lines, None for those that cannot be decrypted, and their problems."""
     place = lines.Place(span.identifier, reading.start)
     opened, wrong = lines.unseal(keys, reading.lines, place)
     where = f"conversations/{span.identifier}/messages.jsonl"

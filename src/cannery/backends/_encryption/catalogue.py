@@ -1,7 +1,7 @@
-"""The catalogue of an encrypted store: it asks with tokens, decrypts what it is told, and searches by reading.
+"""The catalogue of an encrypted store: queries with tokens, decrypts the results, and searches by decrypting.
 
-A search decrypts the conversations of a scope, most recently changed first, until it has found enough: an index of
-words, even of keyed ones, would give away the text to anybody who can count words. Its cost grows with the scope.
+A search decrypts the conversations of a scope, most recently changed first, until it has found enough: a word index,
+even a keyed one, would reveal the text to anyone who can count words. Its cost grows with the scope.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _PAGE = 100
 
 
 class EncryptedCatalogue:
-    """Answers of another catalogue, decrypted."""
+    """The decrypted answers of another catalogue."""
 
     def __init__(self, reader: Reader, ring: Keyring) -> None:
         self._reader = reader
@@ -42,18 +42,18 @@ class EncryptedCatalogue:
         self._ring = ring
 
     def key(self, scope: str) -> bytes:
-        """What the digests of a scope are keyed with."""
+        """The key of a scope's digests."""
         return self._ring.keys(scope).digests
 
     def match(
         self, scope: str, session: str | None, histories: Sequence[Sequence[bytes | None]]
     ) -> list[Match | None]:
-        """The longest beginning of each history that a living conversation of a scope and session holds."""
+        """The longest prefix of each history that a conversation of a scope and session holds."""
         named = session and self._ring.keys(scope).token("session", session)
         return self._inner.match(scope, named, histories)
 
     def holders(self, scope: str, digests: Iterable[bytes], limit: int = 16) -> list[Holder]:
-        """Where a scope says what digests of single canisters stand for; the latest few places of each."""
+        """The places in a scope of digests of single canisters; the latest few places of each."""
         found = self._inner.holders(scope, digests, limit)
         known = self._metadata({one.identifier for one in found if one.session})
         return [
@@ -63,7 +63,7 @@ class EncryptedCatalogue:
         ]
 
     def said_before(self, identifier: str, position: int) -> tuple[bytes | None, int] | None:
-        """The digest of a conversation's history before a position, and where the last thing said in it ends."""
+        """The digest of a conversation's history before a position, and where its last content ends."""
         return self._inner.said_before(identifier, position)
 
     def _metadata(self, identifiers: Iterable[str]) -> dict[str, Metadata]:
@@ -75,7 +75,7 @@ class EncryptedCatalogue:
     def list(
         self, selection: Selection, after: Cursor | None = None, limit: int | None = None
     ) -> Sequence[Summary]:
-        """Conversations, most recently changed first, from behind a cursor on."""
+        """Conversations after a cursor, most recently changed first."""
         found: list[Summary] = []
         for kept in self._kept(selection, after, limit):
             if limit is not None and len(found) >= limit:
@@ -86,7 +86,7 @@ class EncryptedCatalogue:
     def _kept(
         self, selection: Selection, after: Cursor | None, limit: int | None
     ) -> Iterator[Summary]:
-        """Conversations as they are kept; tokens differ from scope to scope, so each scope is asked for itself."""
+        """Conversations in stored form; tokens differ between scopes, so each scope is queried separately."""
         is_named = any((selection.tag, selection.model, selection.client, selection.session))
         if selection.scope is not None or not is_named:
             yield from self._pages(self._tokens(selection), after, limit)
@@ -109,7 +109,7 @@ class EncryptedCatalogue:
             after = page[-1].cursor
 
     def _tokens(self, selection: Selection) -> Selection:
-        """A selection by the tokens of its scope."""
+        """A selection with the tokens of its scope."""
         names = {
             kind: name
             for kind in ("tag", "model", "client", "session")
@@ -119,7 +119,7 @@ class EncryptedCatalogue:
             return selection
         keys = self._ring.known(selection.scope)
         if keys is None:
-            # Nothing was ever written there.
+            # The scope has never been written to.
             return selection
         tokens = {kind: keys.token(kind, name) for kind, name in names.items()}
         return msgspec.structs.replace(selection, **tokens)
@@ -159,7 +159,7 @@ class EncryptedCatalogue:
             return told(error)
 
     def begin_with(self, scope: str | None, text: str, limit: int) -> Sequence[str]:
-        """The living conversations whose id begins so, in order."""
+        """The conversations, not deleted, whose id has a prefix, in order."""
         wanted = limit
         while True:
             found = self._inner.begin_with(scope, text, wanted)
@@ -169,11 +169,11 @@ class EncryptedCatalogue:
             wanted = 2 * wanted + _PAGE
 
     def catch_up(self) -> None:
-        """Bring in what was committed, so that the next question does not wait for it."""
+        """Apply committed changes now, so that the next query does not wait for it."""
         self._inner.catch_up()
 
     def rebuild(self, progress: Progress | None = None) -> None:
-        """Throw away what is derived and build it again, beside readers and writers; no key is needed."""
+        """Discard derived data and build it again, while others read and write; needs no key."""
         last = (0, 0)
 
         def tell(done: int, total: int) -> None:
@@ -184,22 +184,22 @@ class EncryptedCatalogue:
 
         self._inner.rebuild(tell)
         if last[0] != last[1]:
-            # Nothing was said in the conversations that hold keys.
+            # Conversations that hold keys have no messages.
             tell(last[1], last[1])
 
     # Search
 
     def search(self, terms: Sequence[Term], selection: Selection, limit: int) -> Sequence[Found]:
-        """The messages that hold all terms, those of conversations that changed last first."""
+        """The messages that contain all terms, those of the most recently changed conversations first."""
         if selection.scope is not None:
-            # Who asks for one scope is told why it cannot be searched.
+            # A query for a single scope gets the reason why the scope cannot be searched.
             self._ring.known(selection.scope)
         return Search(self._reader, self._ring, self._listed(selection)).find(
             terms, selection, limit
         )
 
     def _listed(self, selection: Selection) -> Iterator[Summary]:
-        """The conversations in which messages are looked for."""
+        """The conversations to be searched."""
         about = msgspec.structs.replace(selection, role=None, since=None, until=None)
         after = None
         while page := self.list(about, after, _PAGE):

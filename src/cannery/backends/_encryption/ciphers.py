@@ -1,7 +1,7 @@
-"""What the data key of one scope gives: ciphers for lines, metadata, content and notes, and tokens for names.
+"""The ciphers and tokens derived from a scope's data key: for lines, metadata, content, notes and names.
 
 AES-256-GCM throughout. Every purpose has a key of its own, derived by HKDF-SHA256 from the data key and the identity of
-the store. What stands in the clear beside a ciphertext, and where that stands, is authenticated with it.
+the store. The clear fields beside a ciphertext, and its place, are authenticated with it.
 """
 
 from __future__ import annotations
@@ -52,20 +52,20 @@ class ScopeKeys:
         self.line_cipher = functools.lru_cache(_CONVERSATIONS)(self._derive)
 
     def _derive(self, identifier: str) -> AESGCM:
-        """The cipher of a conversation's lines: a key each, so that random nonces suffice for any number of them."""
+        """The cipher of a conversation's lines: one key each, so that random nonces suffice for any number of lines."""
         return AESGCM(keyed(self._lines, identifier.encode()))
 
     # Names
 
     def token(self, kind: str, name: str) -> str:
-        """What stands for a name: the same for the same name of a scope; "" for none."""
+        """The token of a name: deterministic within a scope; "" for an empty name."""
         if not name:
             return ""
         said = f"{kind}\0{name}".encode(errors="surrogatepass")
         return keyed(self._names, said)[:_TOKEN].hex()
 
     def content_id(self, digest: bytes) -> bytes:
-        """By what the backend below knows content."""
+        """The id under which the inner backend stores content."""
         return keyed(self._content_ids, digest)
 
     def content_cipher(self, salt: bytes) -> AESGCM:
@@ -75,13 +75,13 @@ class ScopeKeys:
     # Metadata
 
     def seal_metadata(self, raw: bytes, identifier: str) -> str:
-        """Metadata as text; the same for the same metadata, so that what was read can be required unchanged."""
+        """Metadata as ciphertext; deterministic, so that unchanged metadata can be required."""
         place = identifier.encode()
         nonce = keyed(self._metadata_nonce, place + b"\0" + raw)[:NONCE]
         return base64.b64encode(nonce + self._metadata.encrypt(nonce, raw, place)).decode()
 
     def open_metadata(self, text: str, identifier: str) -> bytes:
-        """The metadata; DamageError if it is not what was written there."""
+        """The metadata; DamageError if the ciphertext is not authentic."""
         try:
             return _opened(self._metadata, text, identifier.encode())
         except ValueError as error:
@@ -91,17 +91,17 @@ class ScopeKeys:
     # Notes
 
     def seal_note(self, data: bytes, kind: bytes) -> str:
-        """Something that is kept beside the store, as text."""
+        """A note, as ciphertext."""
         nonce = os.urandom(NONCE)
         return base64.b64encode(nonce + self._notes.encrypt(nonce, data, kind)).decode()
 
     def open_note(self, text: str, kind: bytes) -> bytes:
-        """What was noted; ValueError if this is not what was written."""
+        """The text of a note; ValueError if the ciphertext is not authentic."""
         return _opened(self._notes, text, kind)
 
 
 def decrypted(cipher: Cipher, nonce: bytes, sealed: bytes, place: bytes) -> bytes:
-    """What was encrypted; ValueError if it is not what was written there."""
+    """The plaintext; ValueError if the ciphertext is not authentic."""
     try:
         return cipher.decrypt(nonce, sealed, place)
     except (InvalidTag, ValueError):
@@ -114,13 +114,13 @@ def _opened(cipher: Cipher, text: str, place: bytes) -> bytes:
 
 
 def wrap(data_key: bytes, key: bytes, place: bytes) -> str:
-    """A data key under the key of a scope, as text."""
+    """A data key, wrapped with the key of a scope, as text."""
     nonce = os.urandom(NONCE)
     return base64.b64encode(nonce + AESGCM(key).encrypt(nonce, data_key, place)).decode()
 
 
 def unwrap(text: str, key: bytes, place: bytes) -> bytes | None:
-    """The data key, or None if this is not what was written with the key."""
+    """The data key, or None if it was not wrapped with this key."""
     try:
         return _opened(AESGCM(key), text, place)
     except ValueError:
@@ -128,5 +128,5 @@ def unwrap(text: str, key: bytes, place: bytes) -> bytes | None:
 
 
 def name_of(key: bytes) -> str:
-    """A short name of a key that tells nothing of it."""
+    """A short name of a key that reveals nothing about it."""
     return keyed(key, b"cannery key name")[:4].hex()

@@ -1,10 +1,10 @@
-"""Content as ciphertext, found by a keyed digest: within a scope once, in no other scope by the same id.
+"""Content as ciphertext, found by a keyed digest: stored once per scope, and under another id in every other scope.
 
     CNE1, flags (4), salt (16) | pieces of 1 MiB and a tag each | size (8), id (32), check (32)
 
-The id is HMAC of the content's sha256, so that it can be asked for without the content, and tells nothing without the
-key which content it is. The check is sha256 of all before it: by it the backend below finds damage without a key. What
-is compressed is compressed before it is encrypted.
+The id is the HMAC of the content's sha256, so that it can be looked up without the content, and reveals nothing about
+the content without the key. The check is the sha256 of all bytes before it, by which the inner backend finds damage
+without a key. Content is compressed before it is encrypted.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _ZSTD = 1
 
 
 class EndHash:
-    """The id at the end of encrypted content that comes in pieces, if the check behind it is right."""
+    """The id at the end of encrypted content that arrives in pieces, if the check after it is right."""
 
     def __init__(self, data: bytes = b"") -> None:
         self._sha256 = hashlib.sha256()
@@ -46,7 +46,7 @@ class EndHash:
         self.update(data)
 
     def update(self, data: bytes) -> None:
-        """Go on with more of it."""
+        """Add the next bytes."""
         if len(data) >= 64:
             self._sha256.update(self._end)
             self._sha256.update(memoryview(data)[:-64])
@@ -57,7 +57,7 @@ class EndHash:
             self._end = held[-64:]
 
     def digest(self) -> bytes:
-        """The id; nothing that is one if the bytes are not what was written."""
+        """The id; an impossible one if the bytes fail the check."""
         identity, check = self._end[:32], self._end[32:]
         found = self._sha256.copy()
         found.update(identity)
@@ -69,7 +69,7 @@ def _nonce(number: int, *, is_last: bool) -> bytes:
 
 
 class Sealing:
-    """Encrypts one content that comes in pieces."""
+    """Encrypts one content that arrives in pieces."""
 
     def __init__(self, keys: ScopeKeys, *, is_zstd: bool) -> None:
         salt = os.urandom(16)
@@ -81,19 +81,19 @@ class Sealing:
         self._check = hashlib.sha256()
 
     def begin(self) -> bytes:
-        """What is stored first."""
+        """The header."""
         self._check.update(self._head)
         return self._head
 
     def add(self, data: bytes) -> Iterator[bytes]:
-        """What can be stored of it; the last piece is held back."""
+        """The next bytes to store; the last piece is held back."""
         self._held += data
         while len(self._held) > _PIECE:
             yield self._seal(bytes(self._held[:_PIECE]), b"", is_last=False)
             del self._held[:_PIECE]
 
     def end(self, digest: bytes, size: int) -> bytes:
-        """The last piece, and what tells which content it is."""
+        """The last piece, and the content's id."""
         stated = _SIZE.pack(size)
         last = self._seal(bytes(self._held), stated, is_last=True)
         ended = stated + self._keys.content_id(digest)
@@ -109,7 +109,7 @@ class Sealing:
 
 
 def seal_content(keys: ScopeKeys, digest: bytes, data: bytes) -> bytes:
-    """Content as it is stored."""
+    """Content in stored form."""
     frame = compress(data)
     sealing = Sealing(keys, is_zstd=frame is not None)
     stored = [sealing.begin(), *sealing.add(data if frame is None else frame)]
@@ -119,7 +119,7 @@ def seal_content(keys: ScopeKeys, digest: bytes, data: bytes) -> bytes:
 def open_content(
     keys: ScopeKeys, digest: bytes | None, stored: bytes, size: int | None = None
 ) -> bytes:
-    """The content of stored bytes, verified; without a digest it may be any. ValueError says what is wrong."""
+    """The content of stored bytes, verified; without a digest it may be any. ValueError names the problem."""
     if len(stored) < _HEADER.size + TAG + _TRAILER:
         raise ValueError("cut short")
     (found,) = _SIZE.unpack_from(stored, len(stored) - _TRAILER)
@@ -142,7 +142,7 @@ def _check_content(keys: ScopeKeys, asked: bytes | None, identity: bytes, found:
 
 
 def _opened(keys: ScopeKeys, pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """What was encrypted, piece by piece; ValueError if something was changed, left out or added."""
+    """The plaintext, piece by piece; ValueError if something was changed, left out or added."""
     held = bytearray()
     cipher: Cipher | None = None
     head = b""
@@ -168,7 +168,7 @@ def _opened(keys: ScopeKeys, pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 class _Watched:
-    """Stored pieces on their way, of which the first and the last bytes are remembered."""
+    """Stored pieces as they pass, of which the first and the last bytes are kept."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self._pieces = pieces
@@ -183,7 +183,7 @@ class _Watched:
             yield piece
 
     def begin(self) -> bool:
-        """Read as far as the header; whether what follows is compressed."""
+        """Read up to the end of the header; whether the rest is compressed."""
         read: list[bytes] = []
         for piece in self._pieces:
             read.append(piece)
@@ -197,14 +197,14 @@ class _Watched:
 
 
 class EncryptedContents:
-    """The content of one scope; ``keys`` gives the scope's keys when they are needed."""
+    """The content of one scope; ``keys`` gives the scope's keys on demand."""
 
     def __init__(self, inner: ContentTable, keys: Callable[[], ScopeKeys]) -> None:
         self._inner = inner
         self._keys = keys
 
     def has(self, digests: Iterable[bytes]) -> set[bytes]:
-        """Those that are stored."""
+        """The stored ones among some digests."""
         names = self._names(digests)
         return {names[found] for found in self._inner.has(names)}
 
@@ -221,7 +221,7 @@ class EncryptedContents:
     def get_many(
         self, digests: Iterable[bytes], sizes: Mapping[bytes, int] = EMPTY
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Content by digest, in whatever order reads best."""
+        """Content by digest, in the order that reads best."""
         keys = self._keys()
         names = self._names(digests)
         found = self._inner.get_many(names)
@@ -263,7 +263,7 @@ class EncryptedContents:
 
 
 class _Staging:
-    """Content that is encrypted while it comes."""
+    """Content that is encrypted while it arrives."""
 
     def __init__(self, keys: ScopeKeys, pieces: Iterable[bytes]) -> None:
         self._keys = keys
@@ -272,7 +272,7 @@ class _Staging:
         self.size = 0
 
     def stored(self) -> Iterator[bytes]:
-        """What is stored of it."""
+        """The stored form of the content."""
         first = next(self._pieces, b"")
         compressor = Compressor() if is_worth(first) else None
         sealing = Sealing(self._keys, is_zstd=compressor is not None)
@@ -288,7 +288,7 @@ class _Staging:
 
 @contextlib.contextmanager
 def _told(digest: bytes) -> Iterator[None]:
-    """What is wrong with content, as an error of ours that names it."""
+    """The problem of content, as one of our errors with its id."""
     name = f"sha256:{digest.hex()}"
     try:
         yield

@@ -1,9 +1,9 @@
-"""What exchanges took, encrypted: of each record its time, conversation and scope stand in the clear.
+"""Usage records, encrypted: the time, conversation and scope of each record are in the clear.
 
     {"time":…,"conversation":…,"scope":…,"reply"?:…,"sealed":"…"}
 
-The id of a reply is asked for without a scope, so that its token is the same in all. Where the key of a scope is not
-there, what was spent is kept all the same: ``clear`` in the place of ``sealed``, with figures only.
+A reply id is looked up without a scope, so its token is the same in all scopes. If the key of a scope is not available,
+the amounts are stored anyway: ``clear`` in place of ``sealed``, with figures only.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from cannery.errors import KeyUnavailableError
 
 
 class _Record(Struct):
-    """A record as it is kept."""
+    """A record in stored form."""
 
     time: str
     conversation: str
@@ -32,12 +32,12 @@ class _Record(Struct):
     reply: str | UnsetType = UNSET
 
     def place(self) -> bytes:
-        """What is authenticated with it."""
+        """The authenticated fields."""
         return f"exchange\0{self.conversation}\0{self.time}".encode(errors="surrogatepass")
 
 
 class _Named(Struct):
-    """Which key a record is of."""
+    """The fields that identify the key of a record."""
 
     key: str | None = None
 
@@ -68,7 +68,7 @@ _name = msgspec.json.Decoder(_Named).decode
 
 
 class EncryptedExchanges:
-    """The notes of another backend; ``scope_of`` gives the scope of a conversation that is there."""
+    """The notes of another backend; ``scope_of`` gives the scope of an existing conversation."""
 
     def __init__(
         self, inner: ExchangeLog, ring: Keyring, scope_of: Callable[[str], str | None]
@@ -82,7 +82,7 @@ class EncryptedExchanges:
         self._inner.append([self._sealed(note) for note in notes])
 
     def _sealed(self, note: Note) -> Note:
-        # What could not be recorded has no conversation.
+        # An exchange that could not be recorded has no conversation.
         scope = self._scope_of(note.conversation) if note.conversation else None
         if scope is None:
             scope = _name(note.record).key or ""
@@ -102,7 +102,7 @@ class EncryptedExchanges:
         return list(self._opened(self._inner.of(conversations)))
 
     def page(self, cursor: Cursor | None = None) -> NotePage:
-        """The records behind a cursor; those of a scope without its key are left out."""
+        """The records after a cursor; those of a scope without its key are left out."""
         page = self._inner.page(cursor)
         records: list[bytes | None] = []
         for raw in page.records:
@@ -115,7 +115,7 @@ class EncryptedExchanges:
         return page._replace(records=records)
 
     def torn(self) -> str | None:
-        """What is at the end of the log and no record."""
+        """An incomplete record at the end of the log."""
         return self._inner.torn()
 
     def replied(self, reply: str) -> bytes | None:
@@ -124,9 +124,9 @@ class EncryptedExchanges:
         return None if found is None else next(self._opened([found]), None)
 
     def _opened(self, records: Iterable[bytes]) -> Iterator[bytes]:
-        """Records that can be read; those of a scope without its key cannot, as lists say."""
+        """The readable records; lists report the scopes whose key is missing."""
         for raw in records:
-            # A line that a crash has torn is none, as in every store.
+            # A line torn by a crash is skipped, as in every store.
             with contextlib.suppress(KeyUnavailableError, msgspec.MsgspecError, ValueError):
                 yield self._open(raw)
 

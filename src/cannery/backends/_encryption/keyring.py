@@ -1,8 +1,9 @@
-"""The data keys of scopes: each lies in the store, wrapped by the key that its scope has outside.
+"""The data keys of scopes: each is stored wrapped by the key that its scope has outside the store.
 
-They lie in conversations with reserved ids that nothing above ever sees: one that says that the store is encrypted, and
-one for each scope. So every backend keeps, copies and verifies them like anything else. Without the key outside, a data
-key cannot be unwrapped, and everything in the scope is noise; and so it is once the wrapped key is destroyed.
+They are stored in conversations with reserved ids that the layers above never see: one that marks the store as
+encrypted, and one for each scope. So every backend stores, copies and verifies them like other data. Without the
+outside key, a data key cannot be unwrapped, and the scope is unreadable; the same holds once the wrapped key is
+destroyed.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from cannery.errors import (
 
 T = TypeVar("T")
 _TAG = "cannery-key"
-# Lists have it behind everything else.
+# Sorts after everything else in lists.
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 _VERSION = 1
 _PAGE = 200
@@ -43,14 +44,14 @@ _LEASE = 30.0
 
 
 class _Marker(Struct, frozen=True):
-    """What says that a store is encrypted."""
+    """The marker of an encrypted store."""
 
     version: int
     store: str
 
 
 class _Record(Struct, frozen=True, omit_defaults=True):
-    """The data key of a scope, wrapped; or when it was destroyed."""
+    """The wrapped data key of a scope; or the time when it was destroyed."""
 
     version: int
     key: str = ""
@@ -64,12 +65,12 @@ def record_id(scope: str) -> str:
 
 
 class Keyring:
-    """The keys of the scopes of one store, each unwrapped when it is first needed."""
+    """The keys of the scopes of one store, each unwrapped on first use."""
 
     def __init__(self, inner: Backend, source: KeySource, location: str) -> None:
         self._inner = inner
         self._source = source
-        # One for each scope: a command may take long.
+        # One lock for each scope: a key command may take long.
         self._locks: dict[str, threading.Lock] = {}
         self._known: dict[str, ScopeKeys] = {}
         self._good_until: dict[str, float] = {}
@@ -77,7 +78,7 @@ class Keyring:
         self._store = bytes.fromhex(_find_marker(inner, location).store)
 
     def keys(self, scope: str) -> ScopeKeys:
-        """The keys of a scope, which is given one if it has none; KeyUnavailableError says why it cannot have them."""
+        """The keys of a scope, created if it has none; KeyUnavailableError gives the reason if that fails."""
         found = self._known.get(scope)
         if found is None or time.monotonic() > self._good_until[scope]:
             with self._locks.setdefault(scope, threading.Lock()):
@@ -87,7 +88,7 @@ class Keyring:
         return found
 
     def _looked(self, scope: str) -> ScopeKeys | None:
-        """The keys that are known, unless another process has destroyed them: what is written then would be lost."""
+        """The cached keys, unless another process has destroyed them: data written then would be lost."""
         found = self._known.get(scope)
         if found is not None and time.monotonic() > self._good_until[scope]:
             record = self._record(scope)
@@ -97,7 +98,7 @@ class Keyring:
         return found
 
     def _asked(self, scope: str) -> ScopeKeys:
-        """The keys of a scope; where they are is not asked again at once if they are not there."""
+        """The keys of a scope; a missing key is not looked up again at once."""
         when, problem = self._refused.get(scope, (0.0, None))
         if problem is not None and time.monotonic() - when < _PATIENCE:
             raise KeyUnavailableError(scope, problem.problem, is_destroyed=problem.is_destroyed)
@@ -108,18 +109,18 @@ class Keyring:
             raise
 
     def known(self, scope: str) -> ScopeKeys | None:
-        """The keys of a scope for reading; None if it has never had any. KeyUnavailableError as for ``keys``."""
+        """The keys of a scope for reading; None if it never had any. KeyUnavailableError as for ``keys``."""
         found = self._known.get(scope)
         if found is None and self._record(scope) is not None:
             found = self.keys(scope)
         return found
 
     def reply(self, name: str) -> str:
-        """What stands for the id of a reply in every scope; such an id is random and tells nothing."""
+        """The token of a reply id, the same in every scope; such an id is random and reveals nothing."""
         return hashlib.sha256(self._store + name.encode(errors="surrogatepass")).hexdigest()[:32]
 
     def problem(self, scope: str) -> KeyUnavailableError | None:
-        """Why what is in a scope cannot be read, if it cannot."""
+        """The reason why a scope cannot be read, if any."""
         try:
             self.known(scope)
         except KeyUnavailableError as error:
@@ -192,7 +193,7 @@ class Keyring:
         return None if raw is None else _decode(raw, record_id(scope), _Record)
 
     def _put(self, scope: str, record: _Record, before: bytes | None) -> bool:
-        """Write the record of a scope if it is still what it was; whether it was."""
+        """Write the record of a scope if it is unchanged; whether it was written."""
         change = _change(record_id(scope), scope, record, (_TAG,), before)
         try:
             self._inner.commit(change)
@@ -205,7 +206,7 @@ class Keyring:
         return [scope for scope, _ in self._records()]
 
     def states(self) -> list[ScopeKey]:
-        """What is known of each of them."""
+        """The state of each of them."""
         found = []
         for scope, record in self._records():
             problem = self.problem(scope)
@@ -223,7 +224,7 @@ class Keyring:
     # Rotating and destroying
 
     def rotate(self, scope: str, new: str) -> ScopeKey:
-        """Wrap the data key of a scope with another key; what was written stays as it is."""
+        """Wrap the data key of a scope with another key; encrypted data stays unchanged."""
         raw = self._raw(scope)
         if raw is None:
             raise KeyUnavailableError(scope, "it has no key yet")
@@ -235,7 +236,7 @@ class Keyring:
         return ScopeKey(scope, record.key, "")
 
     def destroy(self, scope: str) -> None:
-        """Leave no wrapped key of a scope in any file: what is in the scope can never be read again."""
+        """Remove every copy of a scope's wrapped key: the scope can never be read again."""
         raw = self._raw(scope)
         if raw is None:
             raise KeyUnavailableError(scope, "it has no key to destroy")
@@ -265,14 +266,14 @@ def _change(
 
 
 def _attempts() -> Iterator[int]:
-    """Some attempts; what another process is about to commit can be refused before it can be read."""
+    """A few attempts: a commit in progress in another process can cause a refusal before it can be read."""
     for attempt in range(_ATTEMPTS):
         yield attempt
         time.sleep(0.001 * attempt)
 
 
 def _find_marker(inner: Backend, location: str) -> _Marker:
-    """The marker of an encrypted store; a new store is given one."""
+    """The marker of an encrypted store; a new store gets one."""
     for _ in _attempts():
         raw = inner.metadata(MARKER)
         marker = _new_marker(inner, location) if raw is None else _decode(raw, MARKER, _Marker)
@@ -286,7 +287,7 @@ def _find_marker(inner: Backend, location: str) -> _Marker:
 
 
 def _new_marker(inner: Backend, location: str) -> _Marker | None:
-    """Make a new store an encrypted one; None if another process was faster."""
+    """Mark a new store as encrypted; None if another process was faster."""
     there = next((one for one in inner.identifiers() if one != MARKER), None)
     if there is not None and inner.metadata(MARKER) is None:
         problem = (

@@ -1,9 +1,9 @@
-"""A line as the backend below keeps it: what it must know in the clear, then the line itself, encrypted.
+"""A line as the inner backend stores it: clear fields that it needs, then the encrypted line.
 
     {"encrypted":1,"role":…,"said":…,"own"?:…,"call"?:…,"answers"?:…,"setup"?:true,"contents"?:[…],"sealed":"…"}
 
-``own`` is the keyed digest of what the line means, ``call`` and ``answers`` are tokens, ``contents`` are keyed ids: by
-them a catalogue is rebuilt and garbage is found without any key. All of that is authenticated with the line.
+``own`` is the keyed digest of the line's meaning, ``call`` and ``answers`` are tokens, ``contents`` are keyed ids: with
+them a catalogue is rebuilt and garbage is found without a key. All of these are authenticated with the line.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _decode = msgspec.json.Decoder(bytes).decode
 
 
 class Place(NamedTuple):
-    """Where a line stands: in which conversation, at which position."""
+    """The place of a line: its conversation and position."""
 
     identifier: str
     position: int
 
 
 def outside_of(keys: ScopeKeys, entry: Entry) -> Entry:
-    """An entry as the backend below gets it: ids as tokens, and no words."""
+    """An entry for the inner backend: ids as tokens, and no words."""
     call, answers = entry.call, entry.answers
     return Entry(
         entry.role,
@@ -51,7 +51,7 @@ def outside_of(keys: ScopeKeys, entry: Entry) -> Entry:
 def seal(
     keys: ScopeKeys, lines: Sequence[bytes], outside: Sequence[Entry], place: Place
 ) -> list[bytes]:
-    """Lines from a place on, as the backend below keeps them."""
+    """Lines from a place on, in stored form."""
     identifier, start = place
     encrypt = keys.line_cipher(identifier).encrypt
     random = os.urandom(NONCE * len(lines))
@@ -65,7 +65,7 @@ def seal(
 
 
 def _head(keys: ScopeKeys, outside: Entry, contents: Collection[bytes]) -> bytes:
-    """What stands in the clear before a line that refers to contents, which are given by their digests."""
+    """The clear fields of a line that refers to contents, given by their digests."""
     clear = Clear(1, outside.role, outside.said)
     if outside.own is not None:
         clear.own = b2a_base64(outside.own, newline=False).decode()
@@ -83,9 +83,9 @@ def _head(keys: ScopeKeys, outside: Entry, contents: Collection[bytes]) -> bytes
 def unseal(
     keys: ScopeKeys, stored: Sequence[bytes | None], place: Place
 ) -> tuple[list[bytes | None], dict[int, str]]:
-    """The lines that were encrypted, from a place on, and what is wrong with those that are not what was written.
+    """The decrypted lines from a place on, and the problems of those that are not authentic.
 
-    Behind each line stands the seal of the stored one.
+    Each line is followed by the seal of the stored one.
     """
     identifier, start = place
     decrypt = keys.line_cipher(identifier).decrypt

@@ -1,4 +1,4 @@
-"""Metadata as the backend below keeps it: in the clear what it must know, names as tokens; all of it in the title."""
+"""Metadata as the inner backend stores it: clear fields that it needs, names as tokens, and all of it in the title."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _decode = msgspec.json.Decoder(Metadata).decode
 
 
 def seal(keys: ScopeKeys, metadata: Metadata) -> Metadata:
-    """Metadata as it is kept."""
+    """Metadata in stored form."""
     return _outside(keys, metadata, keys.seal_metadata(metadata.encode(), metadata.id))
 
 
 def unseal(keys: ScopeKeys, kept: Metadata) -> Metadata:
-    """The metadata that was encrypted; DamageError if what is kept is not what was written."""
+    """The decrypted metadata; DamageError if the stored form is not authentic."""
     if not kept.title:
-        # Deleted while its key was not there: nothing is left but what stands in the clear.
+        # Deleted while its key was not available: only the clear fields remain.
         return kept
     found = open_title(keys, kept.title, kept.id)
     if _outside(keys, found, kept.title) != kept:
@@ -29,7 +29,7 @@ def unseal(keys: ScopeKeys, kept: Metadata) -> Metadata:
 
 
 def open_title(keys: ScopeKeys, title: str, identifier: str) -> Metadata:
-    """The metadata that a title holds."""
+    """The metadata in a title."""
     try:
         return _decode(keys.open_metadata(title, identifier))
     except msgspec.MsgspecError as error:
@@ -38,19 +38,19 @@ def open_title(keys: ScopeKeys, title: str, identifier: str) -> Metadata:
 
 
 def told(problem: KeyUnavailableError) -> str:
-    """What stands in the place of a title that cannot be decrypted."""
-    # The reader of a list need not know where keys lie.
+    """The text in place of a title that cannot be decrypted."""
+    # The reader of a list need not know where keys are stored.
     is_gone = "its key was destroyed" if problem.is_destroyed else "its key is not available"
     return f"({is_gone}; `cannery keys` says more)"
 
 
 def locked(kept: Metadata, problem: str) -> Metadata:
-    """What can be said of a conversation without its key."""
+    """The metadata of a conversation without its key."""
     return msgspec.structs.replace(kept, title=problem, tags=(), model=None, session="", client="")
 
 
 def _outside(keys: ScopeKeys, metadata: Metadata, title: str) -> Metadata:
-    """What stands in the clear, around what is encrypted."""
+    """The clear fields, around the encrypted ones."""
     model = metadata.model
     return Metadata(
         id=metadata.id,

@@ -1,6 +1,6 @@
-"""What can be told of an encrypted store without a key: that it is one, and what the catalogue keeps of its lines.
+"""Facts about an encrypted store that need no key: the marker, and the catalogue entries of its lines.
 
-Nothing here needs the library that encrypts, so that every store is opened in one way.
+Nothing here needs the encryption library, so that every store is opened in the same way.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from cannery.backends._contract import ContentTable, Describe, Entry, Metadata
 from cannery.errors import DamageError
 
 MARKER = "cannery-encryption"
-"""The conversation that says that a store is encrypted."""
+"""The conversation that marks a store as encrypted."""
 
 KEY_PREFIX = "cannery-key-"
 KIND = "encryption"
@@ -32,7 +32,7 @@ def is_reserved(identifier: str) -> bool:
 
 
 def is_marker(raw: bytes | None) -> bool:
-    """Whether metadata is what says that a store is encrypted, and not that of a conversation with the same id."""
+    """Whether metadata is the marker, and not that of a conversation with the same id."""
     if raw is None:
         return False
     try:
@@ -42,7 +42,7 @@ def is_marker(raw: bytes | None) -> bool:
 
 
 class Clear(Struct):
-    """What stands in the clear of a line."""
+    """The clear fields of a line."""
 
     encrypted: int
     role: str
@@ -58,7 +58,7 @@ _decode = msgspec.json.Decoder(Clear).decode
 
 
 def read_clear(line: bytes) -> Entry:
-    """What the catalogue keeps of a stored line."""
+    """The catalogue entry of a stored line."""
     try:
         clear = _decode(line)
         own = None if clear.own is UNSET else base64.b64decode(clear.own, validate=True)
@@ -76,12 +76,12 @@ def read_clear(line: bytes) -> Entry:
 
 
 def no_words() -> str:
-    """Nothing of an encrypted line is searched for by the backend below."""
+    """The inner backend indexes no words of an encrypted line."""
     return ""
 
 
 def describing(describe: Describe) -> Describe:
-    """What lines mean, of a store that is encrypted or not."""
+    """The function that derives catalogue entries, for an encrypted or a plain store."""
 
     def both(contents: ContentTable, lines: Sequence[bytes]) -> Sequence[Entry]:
         if not any(line.startswith(BEGIN) for line in lines):

@@ -1,7 +1,7 @@
-"""Searching by reading: conversations are decrypted, some lines at a time, and their words indexed in memory.
+"""Search by decryption: conversations are decrypted in batches of lines, and their words indexed in memory.
 
-The index of each batch is SQLite's, with the same rules for words as that of a plain store, and is thrown away with
-the batch. It never leaves the memory of this process.
+The index of each batch is SQLite's, with the same rules for words as that of a plain store, and is discarded with the
+batch. It never leaves the memory of this process.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LINES = 2000
 
 
 class Reader(Protocol):
-    """What gives decrypted metadata and lines."""
+    """The source of decrypted metadata and lines."""
 
     inner: Backend
 
@@ -48,18 +48,18 @@ class Reader(Protocol):
         """Lines."""
 
     def described(self, scope: str, read: Sequence[bytes]) -> Sequence[Entry]:
-        """What lines mean."""
+        """The catalogue entries of lines."""
 
 
 class _Piece(NamedTuple):
-    """Lines that are looked at for a conversation: its own, or what it shares with a deleted one."""
+    """Lines to search for a conversation: its own, or those that it shares with a deleted one."""
 
     summary: Summary
     span: Span
 
     @property
     def length(self) -> int:
-        """At most how many they are."""
+        """The largest number of lines."""
         return (self.span.stop or 0) - self.span.start
 
 
@@ -72,7 +72,7 @@ class Search:
         self._listed = listed
 
     def find(self, terms: Sequence[Term], selection: Selection, limit: int) -> list[Found]:
-        """The messages that hold all terms, best first within each batch."""
+        """The messages that contain all terms, best first within each batch."""
         query = match_query(terms)
         try:
             query.encode()
@@ -102,7 +102,7 @@ class Search:
             yield batch
 
     def _pieces(self, summary: Summary) -> Iterator[_Piece]:
-        """A conversation, and the beginnings that it has of deleted ones, some lines at a time."""
+        """A conversation, and the parts that it shares with deleted ones, in batches of lines."""
         base = summary.position if summary.parent is not None else 0
         identifier, stop, parent = summary.identifier, summary.count, summary.parent
         seen = set()
@@ -113,7 +113,7 @@ class Search:
                 yield _Piece(summary, span)
             above = None if parent is None else self._metadata(parent)
             if above is None or above.deleted is None:
-                # What a living conversation says is found there.
+                # Lines of a conversation that is not deleted are found there.
                 return
             identifier, stop = above.id, min(stop, base)
             base, parent = above.position if above.parent is not None else 0, above.parent
@@ -123,7 +123,7 @@ class Search:
         return None if raw is None else msgspec.json.decode(raw, type=Metadata)
 
     def _read(self, pieces: Sequence[_Piece]) -> Iterator[tuple[_Piece, int, Entry]]:
-        """What is said at each position; lines that cannot be read are left out, which verify tells."""
+        """The text at each position; unreadable lines are left out, which verify reports."""
         try:
             readings = self._reader.read_many([piece.span for piece in pieces])
         except CanneryError:
@@ -157,7 +157,7 @@ class Search:
 def _chosen(
     piece: _Piece, position: int, entry: Entry, selection: Selection
 ) -> Iterator[tuple[Found, str]]:
-    """What is said at a position, if it is asked for."""
+    """The text at a position, if it is selected."""
     since, until = times_of(selection)
     is_asked = selection.role in (None, entry.role)
     is_asked = is_asked and (since is None or entry.said >= since)
@@ -168,7 +168,7 @@ def _chosen(
 
 
 def _matching(texts: Sequence[tuple[Found, str]], query: str, limit: int) -> list[Found]:
-    """The texts that a query finds, best first."""
+    """The texts that match a query, best first."""
     if not texts:
         return []
     with contextlib.closing(sqlite3.connect(":memory:")) as connection:

@@ -1,7 +1,7 @@
-"""Where the keys of scopes come from: a file, or what a command prints. A setting never holds a key itself.
+"""The sources of scope keys: a file, or the output of a command. A setting never contains a key itself.
 
-``file:PATH`` and ``command:WORDS`` may hold ``{scope}``. A scope's name can be any text, so it is put in percent-
-encoded: it never leads to another folder, and never ends a word of the command. No shell reads the command.
+``file:PATH`` and ``command:WORDS`` may contain ``{scope}``. A scope's name can be any text, so it is percent-encoded:
+it never leads to another folder, and never ends a word of the command. No shell reads the command.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from cannery.errors import ConfigurationError, KeyUnavailableError
 SETTING = "encryption_key"
 _HEX = re.compile(rb"[0-9a-fA-F]{64}")
 _SCOPE = "{scope}"
-# quote() never writes this, so no scope with a name is taken for the one without.
+# quote() never produces this, so no named scope is taken for the unnamed one.
 _NAMELESS = "@default"
 _LARGEST = 4096
 _PATIENCE = 60
@@ -40,11 +40,11 @@ class KeySource(Struct, frozen=True):
         return _SCOPE not in self.text
 
     def place(self, scope: str) -> str:
-        """The path, or the command, of a scope."""
+        """The path, or the command, for a scope."""
         return self.text.replace(_SCOPE, spelled(scope))
 
     def read(self, scope: str) -> bytes:
-        """The key of a scope; KeyUnavailableError says why there is none."""
+        """Read the key of a scope; KeyUnavailableError gives the reason if it fails."""
         data = self._read_file(scope) if self.kind == "file" else self._run(scope)
         if _HEX.fullmatch(data.strip()) is None:
             problem = f"{self.place(scope)!r} does not give a key: 64 hex digits are expected"
@@ -80,7 +80,7 @@ class KeySource(Struct, frozen=True):
         return done.stdout[:_LARGEST]
 
     def create(self, scope: str) -> str:
-        """Make a new key file; its path. What is there is never replaced."""
+        """Create a new key file; returns its path. An existing file is never replaced."""
         if self.kind != "file":
             problem = "keys that a command gives are made by their keeper"
             raise ConfigurationError(f"command:{self.text}", problem)
@@ -99,7 +99,7 @@ class KeySource(Struct, frozen=True):
 
 
 def spelled(scope: str) -> str:
-    """A scope's name as it stands in a path or a command."""
+    """A scope's name as part of a path or a command."""
     if not scope:
         return _NAMELESS
     found = quote(scope, safe="")
@@ -107,7 +107,7 @@ def spelled(scope: str) -> str:
 
 
 def parse_source(setting: str) -> KeySource:
-    """The source that a setting names."""
+    """The source in a setting."""
     kind, colon, text = setting.partition(":")
     if _HEX.search(setting.encode(errors="replace")) and not colon:
         raise ConfigurationError(SETTING, f"a key never stands in a setting; {_TELLS}")
