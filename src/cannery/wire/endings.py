@@ -58,7 +58,7 @@ class Finishes:
         """Whether the word for a reason means another reason."""
         if finish in _TELLING:
             return self.read(self.word(finish)) is not finish
-        return finish in _FILTERED and self.read(self.word(finish)) is FinishReason.Stop
+        return finish in _FILTERED and self.read(self.word(finish)) not in _FILTERED
 
 
 def report_ending(

@@ -81,10 +81,11 @@ class MediaOfResults(Reader):
             canister: Any = self.canisters[index]
             if canister.role is not Role.Result:
                 break
-            if canister.residue is None and type(canister.held) is str:
-                found[canister.invocation_id] = index
-            elif canister.residue is not None and canister.residue.form == ATTACHED:
+            residue = canister.residue
+            if residue is not None and residue.form == ATTACHED:
                 return {}
+            if type(canister.held) is str and (residue is None or _is_beside(residue)):
+                found[canister.invocation_id] = index
         return found
 
     def _media_after(self, content: list[Any], start: int) -> list[Any]:
@@ -104,9 +105,17 @@ class MediaOfResults(Reader):
         canister: Any = self.canisters[index]
         words = (new_text(canister.held),) if canister.held else ()
         held = new_parts((*words, *media))
-        residue = Residue(self.dialect, form=ATTACHED)
+        beside = None if canister.residue is None else canister.residue.envelope
+        residue = Residue(self.dialect, None, beside, ATTACHED)
         fields = {"held": held, "residue": residue, "_memo": None}
         self.canisters[index] = msgspec.structs.replace(canister, **fields)
+
+
+def _is_beside(residue: Residue) -> bool:
+    """Whether a residue has only what stands beside the content of a result, such as its name."""
+    around = residue.envelope
+    is_alone = residue == Residue(residue.dialect, None, around)
+    return is_alone and around is not None and '"content"' not in around
 
 
 def _labelled(part: Any) -> str | None:
