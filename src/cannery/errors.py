@@ -105,14 +105,18 @@ class WireRoleError(DialectError, RoleError):  # type: ignore[misc]  # a path is
 
 
 class EmptyConversationError(InputError):
-    """A conversation has no message that can be sent."""
+    """A conversation has no message that can be sent; ``losses`` name what was left out of it."""
 
-    def __init__(self, target: str) -> None:
+    def __init__(self, target: str, losses: Sequence[Any] = ()) -> None:
+        named = "; ".join(f"{loss.path}: {loss.detail}" for loss in losses[:3])
+        more = f" and {len(losses) - 3} more" if len(losses) > 3 else ""
+        omitted = f" (left out: {named}{more})" if named else ""
         super().__init__(
-            f"{target}: the conversation is empty: no message has content that can be sent; "
+            f"{target}: the conversation is empty: no message has content that can be sent{omitted}; "
             "give it at least one message with text"
         )
         self.target = target
+        self.losses = tuple(losses)
 
 
 class LossError(InputError):

@@ -32,7 +32,7 @@ from cannery.repairs.survey import DEVELOPER, OPAQUE, PATCHED, SAID, UNPAIRED, s
 from cannery.wire.bodies import encode, escaped_paths, with_escapes
 from cannery.wire.contract import UNKNOWN_MODEL, Dialect, Piece, Rules
 from cannery.wire.foreign import report_settings
-from cannery.wire.losses import Locate, Rendered, Report, enforce
+from cannery.wire.losses import OMISSIONS, Locate, Rendered, Report, enforce
 from cannery.wire.places import Locator, Places
 from cannery.wire.residues import dropped_keys
 from cannery.wire.separators import COMPACTION, separated_texts
@@ -69,7 +69,8 @@ def write_request(
         # A missing reference explains why nothing is left, so it is reported first.
         losses = writing.report.losses(locate_in(source, places))
         enforce("warn" if policy == "strict" else policy, source, name, losses)
-        raise EmptyConversationError(name)
+        left_out = [loss for loss in losses if loss.code in OMISSIONS]
+        raise EmptyConversationError(name, left_out)
     asked = target.service.headers.asked
     if asked and not asked.keys().isdisjoint(written):
         writing.report.headers = dict(pair for field, pair in asked.items() if field in written)

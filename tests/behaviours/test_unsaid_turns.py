@@ -152,3 +152,85 @@ def _events() -> Any:
     from pydantic import TypeAdapter
 
     return TypeAdapter(ResponseStreamEvent)
+
+
+# --- other roles -----------------------------------------------------------------------------------
+
+UNKNOWN = [{"type": "x_new", "a": 1}]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_instructions_of_nothing_but_a_thought_are_an_empty_message(target: str) -> None:
+    thought = cannery.ReasoningContentClass(("I think.",))
+    for speaker in (cannery.supervisor(thought), cannery.user(thought)):
+        history = (cannery.user("q"), cannery.assistant("a"), speaker, cannery.user("r"))
+        request = cannery.Request(cannery.Conversation(history), "m")
+        rendered = cannery.nativize_request(request, target)
+        assert '""' not in rendered.body.decode()
+        is_said = b"I think." in rendered.body
+        assert is_said is not ("conversation[2]" in {loss.path for loss in rendered.losses})
+
+
+@pytest.mark.parametrize("target", sorted({*TARGETS} - {"anthropic_messages"}))
+def test_instructions_of_an_unknown_block_are_an_empty_message(target: str) -> None:
+    body = {"model": "m", "max_tokens": 64, "system": UNKNOWN}
+    body["messages"] = [{"role": "user", "content": "q"}]
+    rendered = cannery.translate(body, source="anthropic_messages", target=target)
+    assert '""' not in rendered.body.decode()
+    assert "system[0]" in {loss.path for loss in rendered.losses}
+
+
+# Blocks that a server refuses where they stand, and their paths.
+MISPLACED: dict[str, tuple[str, dict[str, Any], str]] = {
+    "result of Messages": (
+        "anthropic_messages",
+        {
+            "model": "m",
+            "max_tokens": 64,
+            "messages": [
+                {
+                    "role": "assistant",
+                    "content": [{"type": "tool_result", "tool_use_id": "t", "content": "r"}],
+                }
+            ],
+        },
+        "messages[0].content[0]: 'tool_result'",
+    ),
+    "result of Gemini": (
+        "gemini_generate",
+        {
+            "contents": [
+                {"role": "model", "parts": [{"functionResponse": {"name": "f", "response": {}}}]}
+            ]
+        },
+        "contents[0].parts[0]: 'functionResponse'",
+    ),
+    "result of Converse": (
+        "bedrock_converse",
+        {
+            "modelId": "m",
+            "messages": [
+                {
+                    "role": "assistant",
+                    "content": [{"toolResult": {"toolUseId": "t", "content": [{"text": "r"}]}}],
+                }
+            ],
+        },
+        "messages[0].content[0]: 'toolResult'",
+    ),
+}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("case", MISPLACED)
+def test_a_result_alone_in_a_turn_of_the_model_is_called_empty_without_a_reason(
+    case: str, target: str
+) -> None:
+    source, body, named = MISPLACED[case]
+    assert json.loads(cannery.translate(body, source=source, target=source).body) == body
+    if source == target:
+        return
+    with pytest.raises(cannery.EmptyConversationError, match="left out: ") as raised:
+        cannery.translate(body, source=source, target=target, policy="allow")
+    assert named in str(raised.value)
+    assert [loss.code for loss in raised.value.losses] == ["OPAQUE_DROPPED"]

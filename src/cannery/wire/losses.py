@@ -115,6 +115,14 @@ CODES: Mapping[str, tuple[str, str]] = {
         "the target takes one question, without the turns around it; send them to a chat API",
     ),
 }
+# Of these nothing is left in the target.
+OMISSIONS = frozenset(
+    {
+        *("CALL_DROPPED", "MEDIA_DROPPED", "MEDIA_TYPE_UNSUPPORTED", "OPAQUE_DROPPED"),
+        *("REASONING_DROPPED", "REFERENCE_UNRESOLVABLE", "RESULT_DROPPED", "TEXT_DROPPED"),
+        *("HISTORY_MISSING", "PROMPT_MISSING"),
+    }
+)
 
 
 REPAIRS: Mapping[str, str] = {

@@ -36,7 +36,10 @@ SIDES: dict[type, str] = {
     InvocationCanisterClass: MODEL,
     SupervisorCanisterClass: SUPERVISOR,
 }
-_UNSAID = {"role": "assistant", "content": ""}
+
+
+# The keys of a message that has nothing but its content.
+_BARE = {"role", "content"}
 
 
 def side(piece: Piece) -> str:
@@ -91,8 +94,9 @@ def omission(turn: Iterable[Piece]) -> str:
 
 
 def is_unsaid(message: Mapping[str, Any], turn: Iterable[Piece]) -> bool:
-    """Whether nothing of a model's turn can be written in a message; a turn with an empty text can."""
-    return message == _UNSAID and not any(
+    """Whether nothing of a turn can be written in a message; a turn with an empty text can."""
+    is_empty = message.get("content") == "" and message.keys() == _BARE
+    return is_empty and not any(
         piece.canister.held is absent or isinstance(piece.canister.held, (str, TextualContentClass))
         for piece in turn
     )

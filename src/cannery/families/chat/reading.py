@@ -12,10 +12,10 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from cannery.families.chat.contents import AUDIO_FORMATS
 from cannery.families.chat.reasoning_details import DETAILS, read_details
 from cannery.families.chat.result_media import SPEAKERS, MediaOfResults
 from cannery.families.chat.result_pairing import WaitingCalls
-from cannery.families.chat.writing import AUDIO_FORMATS
 from cannery.families.openai.shared import cache_mark
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (

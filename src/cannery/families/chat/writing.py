@@ -6,10 +6,10 @@ form here gives None and a loss.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import groupby
-from typing import Any, ClassVar, assert_never
+from typing import Any, ClassVar
 
+from cannery.families.chat.contents import CACHE_TTL, SAID, PartWriter
 from cannery.families.chat.fields import (
     EMPTY,
     add_thought,
@@ -18,7 +18,6 @@ from cannery.families.chat.fields import (
     recalled,
     say_more,
 )
-from cannery.families.openai.shared import detail_place, image_detail
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
     AssistantCanisterClass,
@@ -27,63 +26,34 @@ from cannery.messages.canisters import (
     ResultCanisterClass,
 )
 from cannery.messages.content import (
-    AnyContent,
     AudioContentClass,
-    DataContentClass,
     FileContentClass,
     ImageContentClass,
-    OpaqueContentClass,
     PartsContentClass,
     ReasoningContentClass,
     RefusalContentClass,
-    TextualContentClass,
-    VideoContentClass,
 )
 from cannery.messages.json_text import decode_json, write_json
 from cannery.messages.payload import Location
 from cannery.wire.arguments import FREEFORM_INPUT
-from cannery.wire.citations import report_approximated
 from cannery.wire.contract import Piece
 from cannery.wire.foreign import report_residue, says_only_text
 from cannery.wire.losses import Report
-from cannery.wire.markers import flag_error, media_label, supplement
-from cannery.wire.media import (
-    NOT_BASE64,
-    UNKNOWN_TYPE,
-    WEB_IMAGES,
-    base64_text,
-    context_path,
-    data_url,
-    is_broken,
-    is_fetchable,
-    is_text_file,
-    standard_base64,
-)
+from cannery.wire.markers import flag_error, media_label
 from cannery.wire.residues import own_residue, recall
 from cannery.wire.turns import MODEL, SIDES, SUPERVISOR, is_unsaid, omission, turns
 
-_PDF = "application/pdf"
 _TEXT = {"type", "text"}
-AUDIO_FORMATS = {"audio/wav": "wav", "audio/mpeg": "mp3"}
 # The form of a result whose media came in a user message after it.
 ATTACHED = "attached"
-CACHE_TTL = {"short": "30m", "long": "12h"}
-_SAID = (str, TextualContentClass, RefusalContentClass, DataContentClass)
 Object = dict[str, Any]
 
 
-class ChatWriter:
-    """Writes messages; ``is_same`` if they were read from the same dialect.
+class ChatWriter(PartWriter):
+    """Writes messages of content parts."""
 
-    ``for_answer`` if they are for a client, not for the server: then a message has annotations.
-    """
-
-    # Whether a message has fields for refusals and thoughts beside its content; otherwise they are parts of it.
-    speaks_beside: ClassVar[bool] = True
     # Whether there are free-text calls; otherwise the text is the argument of a function.
     has_freeform: ClassVar[bool] = True
-    # The detail levels of an image.
-    details: ClassVar[frozenset[str]] = frozenset({"auto", "low", "high", "original"})
 
     def __init__(
         self,
@@ -93,10 +63,7 @@ class ChatWriter:
         is_same: bool,
         for_answer: bool = False,
     ) -> None:
-        self.dialect = dialect
-        self.report = report
-        self.is_same = is_same
-        self.for_answer = for_answer
+        super().__init__(dialect, report, is_same=is_same, for_answer=for_answer)
         # The names of calls, by id.
         self.called: dict[str, str] = {}
         # The calls that were written in the legacy form, which requires results in the legacy form.
@@ -114,21 +81,24 @@ class ChatWriter:
                 media = []
             whose = SIDES[kind]
             if whose is MODEL:
-                message = self.assistant(turn)
-                if self.is_same or not is_unsaid(message, turn):
-                    written.append(message)
+                self._add_message(self.assistant(turn), turn, written)
             elif whose is SUPERVISOR:
                 role = "developer" if head.rank == "developer" else "system"  # type: ignore[union-attr]
-                written.append(self.spoken(turn, role))
+                self._add_message(self.spoken(turn, role), turn, written)
             elif len(turn) > 1:
                 media = self._user_side(turn, media, written)
             elif kind is not ResultCanisterClass:
-                written.append(self.spoken(turn, "user"))
+                self._add_message(self.spoken(turn, "user"), turn, written)
             else:
                 media = self._result(turn[0], media, written)
         if media:
             written.append({"role": "user", "content": media})
         return written
+
+    def _add_message(self, message: Object, turn: list[Piece], written: list[Object]) -> None:
+        """Add the message of a turn, unless nothing of the turn can be written for another dialect."""
+        if self.is_same or not is_unsaid(message, turn):
+            written.append(message)
 
     # --- user and system -----------------------------------------------------------------------
 
@@ -143,11 +113,12 @@ class ChatWriter:
                 for piece in run:
                     media = self._result(piece, media, written)
                 continue
-            message = self.spoken([*run], "user")
+            said = [*run]
+            message = self.spoken(said, "user")
             if media:
                 message["content"] = [*media, *as_list(message["content"])]
                 media = []
-            written.append(message)
+            self._add_message(message, said, written)
         return media
 
     def _result(self, piece: Piece, media: list[Object], written: list[Object]) -> list[Object]:
@@ -198,201 +169,6 @@ class ChatWriter:
         if len(texts) < len(parts):
             self.report.lose("MEDIA_DROPPED", piece.place, "a system message of Chat is text")
         return texts
-
-    def parts(self, piece: Piece) -> list[Object]:
-        """The parts of one piece: a document's media follow its text."""
-        part = self.part(piece)
-        if part is None:
-            return []
-        media = self._chunk_media(piece.canister.held, piece.place)
-        if media and "prompt_cache_breakpoint" in part:
-            media[-1]["prompt_cache_breakpoint"] = part.pop("prompt_cache_breakpoint")
-        return [part, *media]
-
-    def part(self, piece: Piece) -> Object | None:
-        """One content part, with this dialect's residue, or None and a loss."""
-        canister = piece.canister
-        if type(canister) is DocumentCanisterClass:
-            return self._document(piece)
-        ours = self.content_part(canister.held, piece.place)
-        residue = canister.residue
-        if residue is None or ours is None:
-            if residue is not None:
-                report_residue(canister, self.report, piece.place)
-            return ours
-        if residue.dialect == self.dialect:
-            return recall(ours, residue.part)  # type: ignore[no-any-return]
-        detail = image_detail(residue)
-        if detail in self.details and ours["type"] == "image_url":
-            ours["image_url"]["detail"] = detail
-            report_residue(canister, self.report, piece.place, detail_place(residue))
-        else:
-            report_residue(canister, self.report, piece.place)
-        if residue.cache:
-            ours["prompt_cache_breakpoint"] = {"mode": "explicit", "ttl": CACHE_TTL[residue.cache]}
-        return ours
-
-    def content_part(self, content: AnyContent | str, place: int | None) -> Object | None:
-        """The usual part for a content."""
-        if isinstance(content, str):
-            return {"type": "text", "text": content}
-        match content:
-            case TextualContentClass():
-                self._report_citations(content, place)
-                return {"type": "text", "text": content.text}
-            case ImageContentClass() | AudioContentClass() | FileContentClass():
-                return self._media(content, place)
-            case VideoContentClass():
-                self.report.lose("MEDIA_DROPPED", place, "Chat Completions takes no video")
-            case ReasoningContentClass():
-                return self._thinking(content, place)
-            case RefusalContentClass():
-                if self.speaks_beside or self.is_same:
-                    return {"type": "refusal", "refusal": content.text}
-                self.report.lose("REFUSAL_TO_TEXT", place)
-                return {"type": "text", "text": content.text}
-            case DataContentClass():
-                return {"type": "text", "text": content.json}
-            case OpaqueContentClass():
-                return self.opaque(content, place)
-            case PartsContentClass():
-                self.report.lose("STRUCTURE_FLATTENED", place)
-                return {"type": "text", "text": "".join(self._texts(content.parts))}
-            case _:
-                assert_never(content)
-        return None
-
-    def _thinking(self, _: ReasoningContentClass, place: int | None) -> Object | None:
-        """The part of a thought, if the dialect has one."""
-        self.report.lose("REASONING_DROPPED", place)
-        return None
-
-    def _report_citations(self, content: TextualContentClass, place: int | None) -> None:
-        """Report dropped citations: a request has none, a response those with a URL or its own."""
-        said = [
-            each
-            for each in content.citations
-            if self.for_answer
-            and (each.url is not None or (self.is_same and each.dialect == self.dialect))
-        ]
-        if len(said) < len(content.citations):
-            self.report.lose("CITATION_DROPPED", place)
-        report_approximated(said, self.dialect, self.report, place)
-
-    def opaque(self, content: OpaqueContentClass, place: int | None) -> Object | None:
-        """A block that only this dialect understands, or a loss."""
-        if content.dialect == self.dialect:
-            block: Object = decode_json(content.json)
-            return block
-        self.report.lose("OPAQUE_DROPPED", place, f"{content.tag!r} of {content.dialect}")
-        return None
-
-    def _media(
-        self,
-        content: ImageContentClass | AudioContentClass | FileContentClass,
-        place: int | None,
-    ) -> Object | None:
-        if not self.is_same and is_broken(content):
-            self.report.lose("MEDIA_DROPPED", place, NOT_BASE64)
-            return None
-        if isinstance(content, ImageContentClass):
-            return self._image(content, place)
-        if isinstance(content, AudioContentClass):
-            return self._audio(content, place)
-        return self._file(content, place)
-
-    def _image(self, content: ImageContentClass, place: int | None) -> Object | None:
-        payload = content.payload
-        if isinstance(payload, Location):
-            if not self.is_same and not is_fetchable(payload):
-                self.report.lose("REFERENCE_UNRESOLVABLE", place)
-                return None
-            return {"type": "image_url", "image_url": {"url": payload.value}}
-        if self.is_same:
-            return {"type": "image_url", "image_url": {"url": data_url(content)}}
-        mime_type = content.mime_type
-        url = f"data:{mime_type};base64,{standard_base64(payload)}"
-        if mime_type == _PDF:
-            return {"type": "file", "file": {"file_data": url, "filename": "file.pdf"}}
-        if mime_type not in WEB_IMAGES:
-            detail = f"Chat takes no {mime_type or 'image of unknown type'}"
-            self.report.lose("MEDIA_TYPE_UNSUPPORTED", place, detail)
-            return None
-        return {"type": "image_url", "image_url": {"url": url}}
-
-    def _audio(self, content: AudioContentClass, place: int | None) -> Object | None:
-        known = AUDIO_FORMATS.get(content.mime_type)
-        if isinstance(content.payload, Location) or (known is None and not self.is_same):
-            self.report.lose("MEDIA_TYPE_UNSUPPORTED", place, "Chat takes wav and mp3 as base64")
-            return None
-        sound = content.mime_type.partition("/")[2] if known is None else known
-        spell = base64_text if self.is_same else standard_base64
-        return {
-            "type": "input_audio",
-            "input_audio": {"data": spell(content.payload), "format": sound},
-        }
-
-    def _file(self, content: FileContentClass, place: int | None) -> Object | None:
-        payload = content.payload
-        named: Object = {} if content.name is None else {"filename": content.name}
-        if isinstance(payload, Location):
-            if payload.kind == "url":
-                self.report.lose("MEDIA_DROPPED", place, "Chat takes no file by URL")
-                return None
-            if not self.is_same:
-                self.report.lose("REFERENCE_UNRESOLVABLE", place)
-                return None
-            return {"type": "file", "file": {"file_id": payload.value, **named}}
-        if self.is_same:
-            return {"type": "file", "file": {"file_data": data_url(content), **named}}
-        self._file_facts(content, place)
-        if content.chunks or is_text_file(content):
-            self.report.lose("DOCUMENT_TO_TEXT", place)
-            return {"type": "text", "text": supplement(self._file_text(content), content.name)}
-        mime_type = content.mime_type or UNKNOWN_TYPE
-        url = f"data:{mime_type};base64,{standard_base64(payload)}"
-        return {"type": "file", "file": {"file_data": url, "filename": content.name or "file"}}
-
-    def _file_facts(self, content: FileContentClass, place: int | None) -> None:
-        """Report the facts of a file that Chat has no field for."""
-        if content.context is not None:
-            within = context_path(content)
-            self.report.lose("FIELD_DROPPED", place, "Chat has no notes on a file", within)
-        if content.citable:
-            self.report.lose("FIELD_DROPPED", place, "Chat cites no files", ".citations")
-        if content.name and not (content.chunks or is_text_file(content)):
-            self.report.lose("NAME_HIDDEN", place)
-
-    def _file_text(self, content: FileContentClass) -> str:
-        if content.chunks:
-            return "\n\n".join(self._texts(content.chunks))
-        return content.data.decode("utf-8", "replace")
-
-    def _chunk_media(self, content: Any, place: int | None) -> list[Object]:
-        """The media of a document with several parts, beside its text."""
-        if self.is_same or not isinstance(content, FileContentClass):
-            return []
-        shown = [chunk for chunk in content.chunks if not isinstance(chunk, _SAID)]
-        parts = (self.content_part(chunk, place) for chunk in shown)
-        return [part for part in parts if part is not None]
-
-    def _document(self, piece: Piece) -> Object | None:
-        canister: Any = piece.canister
-        content = canister.content
-        if not isinstance(content, TextualContentClass):
-            return self.content_part(content, piece.place)
-        self.report.lose("DOCUMENT_TO_TEXT", piece.place)
-        title = None if canister.title is absent else canister.title
-        return {"type": "text", "text": supplement(content.text, title)}
-
-    def _texts(self, contents: Any) -> Iterator[str]:
-        for content in contents:
-            if isinstance(content, str):
-                yield content
-            elif isinstance(content, (TextualContentClass, RefusalContentClass)):
-                yield content.text
-            elif isinstance(content, DataContentClass):
-                yield content.json
 
     # --- tools ---------------------------------------------------------------------------------
 
@@ -445,7 +221,7 @@ class ChatWriter:
         texts: list[str] = []
         media: list[Object] = []
         for content in contents:
-            if isinstance(content, _SAID):
+            if isinstance(content, SAID):
                 continue
             part = self.content_part(content, place)
             if part is not None and part["type"] == "text":

@@ -76,14 +76,17 @@ class OllamaWriter(CallWriter):
         for turn in turns(pieces):
             whose = SIDES[type(turn[0].canister)]
             if whose is MODEL:
-                message = self.assistant(turn)
-                if self.is_same or not is_unsaid(message, turn):
-                    written.append(message)
+                self._add_message(self.assistant(turn), turn, written)
             elif whose is SUPERVISOR:
-                written.append(self.spoken(turn, "system"))
+                self._add_message(self.spoken(turn, "system"), turn, written)
             else:
                 self._user_side(turn, written)
         return written
+
+    def _add_message(self, message: Object, turn: list[Piece], written: list[Object]) -> None:
+        """Add the message of a turn, unless nothing of the turn can be written for another dialect."""
+        if self.is_same or not is_unsaid(message, turn):
+            written.append(message)
 
     def _user_side(self, turn: list[Piece], written: list[Object]) -> None:
         """Write results as messages of their own, and the user content between them as one."""
@@ -91,13 +94,13 @@ class OllamaWriter(CallWriter):
         for piece in turn:
             if type(piece.canister) is ResultCanisterClass:
                 if spoken:
-                    written.append(self.spoken(spoken, "user"))
+                    self._add_message(self.spoken(spoken, "user"), spoken, written)
                     spoken = []
                 written.append(self._result(piece))
             else:
                 spoken.append(piece)
         if spoken:
-            written.append(self.spoken(spoken, "user"))
+            self._add_message(self.spoken(spoken, "user"), spoken, written)
 
     def spoken(self, turn: list[Piece], role: str) -> Object:
         """A system or user message."""
