@@ -38,6 +38,8 @@ class Offer(Struct):
     report: Report = msgspec.field(default_factory=Report)
     # The kinds that the target offers, the function of each client tool, and of each tool of a group.
     kinds: set[str] = set()
+    # Hosted tools by their identity: one of a kind, but for servers and file stores.
+    hosted: dict[tuple[Any, ...], HostedTool] = {}
     functions: dict[tuple[str, str], str] = {}
     own: dict[str, OwnCall] = {}
     # Settings of the source that are written as tools.
@@ -75,6 +77,11 @@ class Offer(Struct):
 
 
 _LISTED = "tools["
+
+
+def _identity(tool: HostedTool) -> tuple[Any, ...]:
+    """What a request has one hosted tool of: a kind, the label of a server, the stores that are searched."""
+    return tool.kind, getattr(tool, "label", None), getattr(tool, "stores", None)
 
 
 def _position(place: str) -> int:
@@ -347,6 +354,14 @@ class _Offering:
             named = model if isinstance(model, str) else "a model that is not known"
             self._drop(found.tag, found.place, found.within, f"{named} takes no such tool")
             return None
+        known = offer.hosted.setdefault(_identity(tool), tool)
+        if known is not tool:
+            if known == tool:
+                report_left(found.value, offer.report, found.place, found.within)
+            else:
+                detail = f"another {found.tag!r} was offered already"
+                self._drop(found.tag, found.place, found.within, detail)
+            return None
         value, unsaid = row.write(tool)
         report_left(found.value, offer.report, found.place, found.within)
         written, fields = table.place(row.tags[0], value)
@@ -354,8 +369,8 @@ class _Offering:
             name = written.get("name") or row.tags[0]
             offer.add(new_tool(str(name), hosted=write_json(written)), found.place)
         for key, held in fields.items():
-            known = offer.fields.get(key)
-            offer.fields[key] = [*known, *held] if type(known) is list else held
+            placed = offer.fields.get(key)
+            offer.fields[key] = [*placed, *held] if type(placed) is list else held
         offer.kinds.add(tool.kind)
         return unsaid
 
