@@ -1,10 +1,9 @@
-"""A directory of files that a person can read: the default backend.
+"""A directory of human-readable files: the default backend.
 
-``docs/storage-format.md`` specifies every byte. ``commits`` makes changes durable, ``packs`` keeps content,
-``lines`` judges what is read, ``registry`` has keys and claims, ``catalogue`` follows the changes, ``exchanges`` keeps
-what exchanges took, ``collection`` frees what nothing reaches, ``inspection`` re-derives every hash,
-and ``files`` is the only module that touches the operating system; with ``overlay`` a store that cannot be written
-is read.
+``docs/storage-format.md`` specifies every byte. ``commits`` makes changes durable, ``packs`` stores content, ``lines``
+verifies what is read, ``registry`` has keys and claims, ``catalogue`` follows the changes, ``exchanges`` stores usage
+records, ``collection`` frees unreachable data, ``inspection`` re-derives every hash, and ``files`` is the only module
+that calls the operating system; ``overlay`` reads a store that cannot be written.
 """
 
 from __future__ import annotations
@@ -77,7 +76,7 @@ _SETTLED = 100_000_000
 
 
 class _ClaimedError(ConflictError):
-    """A living conversation holds, or is about to hold, what a change claims."""
+    """Another conversation holds, or is about to hold, the history that a change claims."""
 
 
 class DirectoryBackend(SingleCommits):
@@ -136,7 +135,7 @@ class DirectoryBackend(SingleCommits):
             return None
 
     def _abandoned(self) -> int:
-        """How often what was journaled has been given up."""
+        """How often journaled changes have been abandoned."""
         return self._commits.journal.abandoned().pending
 
     def _end_of(self, name: str) -> int | None:
@@ -148,7 +147,7 @@ class DirectoryBackend(SingleCommits):
     def commit_each(
         self, changes: Iterable[Change], durability: Durability = "sync"
     ) -> list[Receipt | CanneryError]:
-        """Make several changes with one sync, in order, each for itself all or nothing."""
+        """Make several changes in order with one sync, each of them all or nothing."""
         if self.is_read_only:
             return [self._refusal() for _ in changes]
         wanted = list(changes)
@@ -163,7 +162,7 @@ class DirectoryBackend(SingleCommits):
                 self.catalogue.note(change, outcome.value)
             results.append(outcome.value if failure is None else failure)
         if any(isinstance(one, _ClaimedError) for one in results):
-            # Who claimed it may wait for a sync; who looks again finds it.
+            # The claimant may be waiting for a sync; a caller that looks again then finds its change.
             self._commits.place()
         return results
 
@@ -172,7 +171,7 @@ class DirectoryBackend(SingleCommits):
         return StoreUnavailableError(f"{self._files.root} can only be read: {reason}")
 
     def _builder(self, change: Change) -> Build:
-        """What is to be done for a change when nobody else writes; what can be done before is done."""
+        """The function that drafts a change under the write lock; everything possible is prepared before."""
         records = self._writer.encode(change.scope, change.contents)
         claims = claims_of(change)
         return lambda draft: self._build(change, records, claims, draft)
@@ -180,7 +179,7 @@ class DirectoryBackend(SingleCommits):
     def _build(
         self, change: Change, records: Mapping[bytes, bytes], claims: Sequence[str], draft: Draft
     ) -> Receipt:
-        """Draft a change, while nobody else writes. What can be refused is refused before anything is noted."""
+        """Draft a change under the write lock. Every possible refusal comes before anything is recorded."""
         known = self._registry.receipt(change)
         if known is not None:
             return known
@@ -188,7 +187,7 @@ class DirectoryBackend(SingleCommits):
         log = log_name(change.identifier)
         offset, start = self._log_end(change.identifier, log, change.base)
         if not offset:
-            # Somebody may have wanted the same id for another conversation, and was refused.
+            # Another caller may have requested the same id for another conversation, and was refused.
             start = change.base
         if change.expected is not None and change.expected != start:
             raise ConflictError(f"expected position {change.expected}, found {start}", start)
@@ -196,7 +195,7 @@ class DirectoryBackend(SingleCommits):
         if change.contents:
             self._writer.draft(change.scope, change.contents, records, draft)
         stop = start + len(change.lines)
-        # The last thing that the medium can refuse.
+        # The last point at which the medium can refuse.
         sealed = [seal(line, position) for position, line in enumerate(change.lines, start)]
         last = sealed[-1] if sealed else None
         place = self._change_log.note(change.identifier, stop, last, draft)
@@ -226,7 +225,7 @@ class DirectoryBackend(SingleCommits):
                 raise _ClaimedError("another conversation holds this history already")
 
     def _look_for_none(self, change: Change) -> None:
-        """Find out with one look, rather than one at each of its files, that there is no such conversation."""
+        """Check with a single look, instead of one per file, that a conversation does not exist."""
         metadata, log = metadata_name(change.identifier), log_name(change.identifier)
         if metadata in self._commits.metadata or log in self._commits.tails:
             return
@@ -235,7 +234,7 @@ class DirectoryBackend(SingleCommits):
             self._commits.tails[log] = Tail(0, change.base)
 
     def _current_metadata(self, identifier: str) -> bytes | None:
-        """Metadata as it will be when all is placed; within an epoch it changes by the journal only."""
+        """Metadata after all pending changes are placed; within an epoch it changes only through the journal."""
         name = metadata_name(identifier)
         known = self._commits.metadata
         if name not in known:
@@ -243,7 +242,7 @@ class DirectoryBackend(SingleCommits):
         return known[name]
 
     def _log_end(self, identifier: str, name: str, base: int) -> Tail:
-        """Where a log ends, in bytes and in positions; a tail is ended first."""
+        """The end of a log, in bytes and in positions; a torn tail is terminated first."""
         tail = self._commits.tails.get(name)
         if tail is None:
             with medium(name):
@@ -267,7 +266,7 @@ class DirectoryBackend(SingleCommits):
             self._files.close(fd)
 
     def _end_tail(self, fd: int, name: str, start: int, size: int) -> int:
-        """End what follows the last newline with another, so that nothing is written onto it; the new size."""
+        """End the bytes after the last newline with another newline, so that nothing is appended to them."""
         end = start + end_of_tail(self._files.read(fd, size - start, start))
         self._files.write(fd, b"\n", end)
         self._files.truncate(fd, end + 1)
@@ -277,7 +276,7 @@ class DirectoryBackend(SingleCommits):
         return end + 1
 
     def _whole_lines(self, fd: int, size: int) -> int:
-        """Where the last newline of a log ends its last whole line."""
+        """The offset of the newline that ends a log's last whole line."""
         end = size
         while end:
             length = min(end, 1 << 16)
@@ -300,7 +299,7 @@ class DirectoryBackend(SingleCommits):
             return self._whole_metadata(identifier)
 
     def _whole_metadata(self, identifier: str) -> bytes | None:
-        """The metadata of a conversation, which may be about to be made."""
+        """The metadata of a conversation, which another process may be creating."""
         try:
             return self._placed_metadata(identifier)
         except DamageError:
@@ -321,7 +320,7 @@ class DirectoryBackend(SingleCommits):
         if found is None:
             raise DamageError(name, "the metadata is damaged")
         if time.time_ns() - facts.modified < _SETTLED:
-            # Two files written within one tick of the clock can look the same.
+            # Two files written within one clock tick can have the same timestamp.
             return found
         with self._known_lock:
             if len(self._known_metadata) >= _KNOWN_METADATA:
@@ -330,7 +329,7 @@ class DirectoryBackend(SingleCommits):
         return found
 
     def metadata_many(self, identifiers: Iterable[str]) -> dict[str, bytes]:
-        """The metadata of those that are there."""
+        """The metadata of the existing ones."""
         self._commits.place_pending()
         found = {name: self._whole_metadata(check_identifier(name)) for name in identifiers}
         return {name: raw for name, raw in found.items() if raw is not None}
@@ -350,7 +349,7 @@ class DirectoryBackend(SingleCommits):
             return self._commits.between(lambda: self._end(name, base))
 
     def final_end(self, identifier: str, base: int) -> int:
-        """The position after the last line of a conversation that is deleted, so that no other will follow."""
+        """The end of a deleted conversation, after which no more lines will come."""
         name = log_name(check_identifier(identifier))
         with medium(name):
             return self._end(name, base)
@@ -373,7 +372,7 @@ class DirectoryBackend(SingleCommits):
             if stop is not None:
                 found = self._read(name, base, start, stop)
                 if len(found.lines) == stop - start and not found.damages:
-                    # Lines that are there and sealed, up to where the caller knows that a change ends.
+                    # Present and sealed lines, up to the known end of a change.
                     return found
             return self._commits.between(lambda: self._read(name, base, start, stop))
 
@@ -392,12 +391,12 @@ class DirectoryBackend(SingleCommits):
             self._files.close(fd)
 
     def referred(self, identifier: str) -> set[bytes]:
-        """The digests that a log may refer to, in damaged lines too."""
+        """The digests that a log may refer to, damaged lines included."""
         with medium(log_name(identifier)):
             return referred(read_whole(self._files, log_name(identifier)) or b"")
 
     def strange(self) -> Sequence[str]:
-        """What has the name of a conversation and is no folder."""
+        """Entries that have the name of a conversation and are not folders."""
         with medium(CONVERSATIONS):
             return identifiers_of(self._files)[1]
 
@@ -408,12 +407,12 @@ class DirectoryBackend(SingleCommits):
         )
 
     def changes(self, cursor: Cursor | None, limit: int = 1000) -> Growth:
-        """The changes behind a cursor."""
+        """The changes after a cursor."""
         self._commits.place_pending()
         with medium("changes"):
             return self._change_log.since(cursor, limit)
 
-    # Keeping
+    # Maintenance
 
     def inspect(self, progress: Progress | None = None) -> Inspection:
         """Re-derive every hash."""
@@ -427,7 +426,7 @@ class DirectoryBackend(SingleCommits):
         return msgspec.structs.replace(found, damages=(*found.damages, *damages))
 
     def manifest(self) -> Mapping[str, Expected]:
-        """What the change log says of each conversation."""
+        """The state of each conversation according to the change log."""
         self._commits.place()
         with medium("changes"):
             return self._change_log.manifest()[0]
@@ -439,7 +438,7 @@ class DirectoryBackend(SingleCommits):
         dry_run: bool = False,
         progress: Progress | None = None,
     ) -> Collection:
-        """Free deleted conversations as far as no fork needs them, and content that nothing refers to."""
+        """Free deleted conversations except the parts that forks need, and unreferenced content."""
         if self.is_read_only and not dry_run:
             raise self._refusal()
         collector = Collector(
@@ -452,7 +451,7 @@ class DirectoryBackend(SingleCommits):
             self._watching,
         )
         collection = collector.run(grace=grace, dry_run=dry_run, progress=progress)
-        # Also where nothing was freed: what was deleted had a title.
+        # Even if nothing was freed: a deleted conversation had a title.
         if not dry_run and not self._purge(is_thorough=False):
             problem = "too large to be written anew by gc: titles that were freed may be in it until `cannery erase`"
             damage = Damage(INDEX, problem, is_lost=False)
@@ -460,7 +459,7 @@ class DirectoryBackend(SingleCommits):
         return collection
 
     def purge(self) -> None:
-        """Empty the journal, and leave nothing in the index of what it has forgotten."""
+        """Empty the journal, and remove freed data from the index file."""
         if not self._purge(is_thorough=True):
             raise StoreUnavailableError(f"{INDEX}: others read all the time")
 
@@ -469,11 +468,11 @@ class DirectoryBackend(SingleCommits):
         return self.catalogue.purge(is_thorough=is_thorough)
 
     def backup(self, path: str, progress: Progress | None = None) -> Backup:
-        """Copy the store, as it is at one moment, to a new directory."""
+        """Copy a consistent snapshot to a new directory."""
         return Copier(self._files, path, self._commits, self._change_log).run(progress)
 
     def close(self) -> None:
-        """Let go of everything; the last process leaves an empty journal."""
+        """Release all resources; the last process leaves an empty journal."""
         if not self._is_open:
             return
         self._is_open = False
@@ -488,7 +487,7 @@ class DirectoryBackend(SingleCommits):
 def open_backend(
     location: str, describe: Describe, hashing: Hashing, *, read_only: bool = False
 ) -> DirectoryBackend:
-    """Open the store in a directory, or make one there; one that can only be read is opened for that."""
+    """Open the store in a directory, or create one there; a store that cannot be written is opened read-only."""
     files = OperatingSystem(location)
     with medium(files.root):
         if read_only or is_read_only(files):

@@ -1,9 +1,9 @@
-"""A consistent copy of a store in use, made beside its writers.
+"""A consistent copy of a store in use, made while others write.
 
-Section 11 of ``docs/storage-format.md``. While gc waits, logs, packs and change logs only grow. So they are copied
-without locks, then what changed meanwhile, which the change log names, and the rest in one short moment in which
-no process writes: the copy is the store as it was at that moment. The marker is copied last, so that a copy that was
-interrupted is no store.
+Section 11 of ``docs/storage-format.md``. While gc waits, logs, packs and change logs only grow. They are copied without
+locks first, then everything that changed meanwhile according to the change log, and the rest in one short moment in
+which no process writes: the copy is the store at that moment. The marker is copied last, so that an interrupted copy is
+not a store.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from cannery.backends.directory.layout import (
 from cannery.errors import StorageError
 
 _PIECE = 1 << 20
-# When so few conversations changed during a round, the rest is copied under the write lock.
+# If at most this many conversations changed during a round, the rest is copied under the write lock.
 _FEW = 32
 _ROUNDS = 10
 
@@ -69,7 +69,7 @@ class Copier:
         return Backup(len(self._conversations), sum(self._copied.values()))
 
     def _begin(self) -> Cursor:
-        """Where the changes begin that happen from now on."""
+        """Record the position in the change feed before copying starts."""
         self._commits.place()
         self._copied.clear()
         self._conversations.clear()
@@ -84,7 +84,7 @@ class Copier:
                 progress(done, len(everything))
 
     def _catch_up(self, cursor: Cursor) -> Cursor:
-        """Copy what has changed, until little does in the time that this takes."""
+        """Copy the changes, until few are made during a round."""
         for _ in range(_ROUNDS):
             growth = self._change_log.since(cursor)
             if growth.noted is None:
@@ -115,17 +115,17 @@ class Copier:
     def _copy_conversation(self, identifier: str) -> None:
         metadata = read_whole(self._files, metadata_name(identifier))
         if metadata is None:
-            # What is left when making a conversation failed.
+            # Left over from a failed creation of a conversation.
             return
         if identifier not in self._conversations:
             self._target.make_directory(f"{CONVERSATIONS}/{identifier}")
             self._conversations.add(identifier)
-        # The log first: who sees metadata finds what it was changed with.
+        # The log first: lines are then there when metadata that was changed with them is seen.
         self._grow(log_name(identifier))
         write_whole(self._target, metadata_name(identifier), metadata, durable=False)
 
     def _copy_grown(self) -> None:
-        """Copy what was added to packs and to the logs beside the conversations."""
+        """Copy additions to packs and to the logs beside the conversations."""
         for folder in (CONTENT, REGISTRY, CHANGES):
             for name in sorted(filter(is_numbered, self._files.names(folder))):
                 self._grow(f"{folder}/{name}")
@@ -135,7 +135,7 @@ class Copier:
                 self._grow(name)
 
     def _grow(self, name: str) -> None:
-        """Copy what was added to a file since it was copied last."""
+        """Copy the bytes added to a file since the last copy."""
         try:
             source = self._files.open(name)
         except FileNotFoundError:
@@ -159,7 +159,7 @@ class Copier:
             self._files.close(source)
 
     def _finish(self) -> None:
-        """Make the copy durable, then a store."""
+        """Make the copy durable, and then a store."""
         marker = read_whole(self._files, MARKER)
         with medium(self._target.root):
             self._sync()

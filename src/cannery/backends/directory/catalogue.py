@@ -1,9 +1,9 @@
 """The catalogue of a directory: tables in a file of their own, which follow the change feed.
 
-Each answer is given in a transaction that has seen the end of the feed, so deleting the file never changes one. What
-is missing is brought in by short transactions, each of which notes how far it has come: a rebuild goes on where
-another process, or an earlier one, stopped, and readers and writers of the store never wait for it. Words are read
-only when somebody searches.
+Each answer is given in a transaction that has seen the end of the feed, so deleting the file never changes an answer.
+Missing rows are added by short transactions, each of which records its progress: a rebuild continues where another
+process, or an earlier one, stopped, and readers and writers of the store never wait for it. Words are indexed only when
+a search needs them.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ T = TypeVar("T")
 
 _TURN = 0.05
 _PAGE = 1000
-# So many lines of one conversation are in memory at a time.
+# At most this many lines of one conversation are in memory at a time.
 _LINES = 2000
 _TRIES = 3
 
 
 class Truth(Protocol):
-    """What the catalogue is derived from."""
+    """The data from which the catalogue is derived."""
 
     def contents(self, scope: str) -> ContentTable:
         """The content of a scope."""
@@ -68,23 +68,23 @@ class Truth(Protocol):
         """The position after the last line."""
 
     def final_end(self, identifier: str, base: int) -> int:
-        """The position after the last line of a conversation that is deleted, so that no other will follow."""
+        """The end of a deleted conversation, after which no more lines will come."""
 
     def read(self, identifier: str, base: int, start: int, stop: int | None = None) -> Reading:
         """The lines from one position to before another."""
 
     def referred(self, identifier: str) -> set[bytes]:
-        """The digests that the log of a conversation may refer to, in damaged lines too."""
+        """The digests that the log of a conversation may refer to, damaged lines included."""
 
     def strange(self) -> Sequence[str]:
-        """What has the name of a conversation and is no folder."""
+        """Entries that have the name of a conversation and are not folders."""
 
     def changes(self, cursor: Cursor | None, limit: int = _PAGE) -> Growth:
-        """The changes behind a cursor."""
+        """The changes after a cursor."""
 
 
 class _State(Struct, frozen=True, array_like=True):
-    """How far the tables are: up to a cursor of the feed; while all is compared, behind which conversation."""
+    """The progress of the tables: a cursor of the feed and, during a full comparison, the last conversation."""
 
     cursor: Cursor
     compared: str | None = None
@@ -98,24 +98,24 @@ class DerivedCatalogue(Queries):
         self._truth = truth
         self._describe = describe
         self.recent = Recent()
-        # Whether the tables are known to be behind, so that looking without writing is in vain.
+        # Whether the tables are known to be behind, so that a read-only attempt would fail.
         self._has_news = False
-        # The conversations in order, while all are compared; those made since are in the feed.
+        # The conversations in order, during a full comparison; later ones are in the feed.
         self._everything: list[str] | None = None
         self._progress: Progress | None = None
         self._done = 0
 
     def note(self, change: Change, receipt: Receipt) -> None:
-        """Remember a change that was made, so that it need not be read."""
+        """Keep a change that was made, so that it need not be read back."""
         self.recent.note(change, receipt)
         self._has_news = True
 
     def catch_up(self) -> None:
-        """Bring in the changes of the feed; words follow when they are searched."""
+        """Apply the changes of the feed; words are indexed at the next search."""
         self._ask(lambda _: None)
 
     def rebuild(self, progress: Progress | None = None) -> None:
-        """Throw the tables away and build them again; ``progress`` hears of conversations, each counted twice."""
+        """Discard the tables and build them again; ``progress`` is called for conversations, each counted twice."""
         self.file.discard()
         self._progress, self._done = progress, 0
         try:
@@ -123,16 +123,16 @@ class DerivedCatalogue(Queries):
         finally:
             self._progress = None
 
-    # What gc asks and tells
+    # The queries and notes of gc
 
     def ask(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """What some work finds in tables that know of every acknowledged change."""
+        """The result of a function on tables that include every acknowledged change."""
         return self._ask(work)
 
     def known(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """What some work finds in the tables as they are, whatever has changed since they last caught up.
+        """The result of a function on the tables as they are, without catching up.
 
-        Not in tables that another process has begun to build again: they know of some conversations only.
+        Not on tables that another process is rebuilding: these contain only some conversations.
         """
 
         def look(connection: sqlite3.Connection) -> tuple[T] | None:
@@ -147,12 +147,12 @@ class DerivedCatalogue(Queries):
         return self._ask(work) if found is None else found[0]
 
     def tell(self, work: Callable[[sqlite3.Connection], object]) -> None:
-        """Note something beside what the feed says; if the tables are lost, so is that."""
+        """Record a fact that the feed does not have; it is lost with the tables."""
         with contextlib.suppress(DiscardedError):
             self.file.write(work)
 
     def look_again(self, identifiers: Sequence[str]) -> None:
-        """Look at conversations once more, whatever the feed says."""
+        """Examine conversations again, whatever the feed says."""
 
         def work(connection: sqlite3.Connection) -> None:
             for identifier in identifiers:
@@ -162,9 +162,9 @@ class DerivedCatalogue(Queries):
         self.tell(work)
 
     def forget_words(self, row: Row, start: int) -> None:
-        """Take what a conversation said from a position on out of what is searched, before it is freed.
+        """Remove a conversation's words from a position on from the index, before the lines are freed.
 
-        Where the words can no longer be told, the tables are thrown away: they would keep them.
+        If the words can no longer be determined, the tables are discarded, because they would keep the words.
         """
         if row.searched <= start:
             return
@@ -177,19 +177,19 @@ class DerivedCatalogue(Queries):
         self.file.has_forgotten = True
 
     def purge(self, *, is_thorough: bool) -> bool:
-        """Leave nothing in the file of what was forgotten; whether nothing is left for certain."""
+        """Remove everything that was forgotten from the file; whether that is certain."""
         if is_thorough:
-            # Also of what was replaced.
+            # Including replaced rows.
             self.catch_up()
             self.tell(note_freed)
         return self.file.purge(is_thorough=is_thorough)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self.file.close()
 
     def _ask(self, work: Callable[[sqlite3.Connection], T], *, needs_words: bool = False) -> T:
-        # Up to where changes must be known: those that are made meanwhile need not be, and may never end.
+        # The position up to which changes must be applied: concurrent later ones need not be, and may never end.
         target: Cursor | None = None
 
         def look(connection: sqlite3.Connection) -> tuple[T] | None:
@@ -229,7 +229,7 @@ class DerivedCatalogue(Queries):
         needs_words: bool,
         may_write: bool,
     ) -> bool:
-        """Whether nothing is missing; if something is, bring in some of it, if that is allowed."""
+        """Whether nothing is missing; otherwise apply some changes, if writing is allowed."""
         state = _state_of(connection)
         if state is None or state.compared is not None:
             if may_write:
@@ -252,11 +252,11 @@ class DerivedCatalogue(Queries):
         *,
         may_write: bool,
     ) -> bool:
-        """Bring in changes; whether those up to a place in the feed are known, or all."""
+        """Apply changes; whether those up to a place in the feed, or all, are applied."""
         growth = self._truth.changes(state.cursor, _PAGE)
         if growth.noted is None:
             if may_write:
-                # The tables may be of another history of the store: lines may be as many, and say something else.
+                # The tables may be of another history of the store, with as many lines but other content.
                 raise sqlite3.DatabaseError("the change feed does not reach back to what is known")
             return False
         if not growth.noted:
@@ -276,9 +276,9 @@ class DerivedCatalogue(Queries):
             self._progress(min(self._done, total), total)
 
     def _compare(self, connection: sqlite3.Connection, state: _State | None) -> None:
-        """Look at some more conversations, of all that there are."""
+        """Compare some more of all conversations."""
         if state is None or state.compared is None:
-            # What happens from here on is in the feed.
+            # Later changes are in the feed.
             state = _State(self._truth.changes(None).cursor, "")
             self._everything = None
         if self._everything is None:
@@ -308,7 +308,7 @@ class DerivedCatalogue(Queries):
     def _remove_others(
         self, connection: sqlite3.Connection, begin: str, last: str | None, seen: set[str]
     ) -> None:
-        """Remove what the tables have between two ids and the truth has not."""
+        """Remove conversations between two ids that the tables have and the store lacks."""
         condition, values = "id > ?", [begin]
         if last is not None:
             condition, values = "id > ? AND id <= ?", [begin, last]
@@ -319,9 +319,9 @@ class DerivedCatalogue(Queries):
                     pass
 
     def _learn_some(self, connection: sqlite3.Connection, noted: Sequence[Noted]) -> Cursor | None:
-        """Bring in changes for a while, each conversation once; where to go on if some are left.
+        """Apply changes for a while, each conversation once; the cursor to continue from if some are left.
 
-        In the order in which conversations come first: what stands before the first one that is left is known.
+        In order of first change: everything before the first remaining one is applied.
         """
         until = time.monotonic() + _TURN
         changes: dict[str, list[Noted]] = {}
@@ -342,11 +342,11 @@ class DerivedCatalogue(Queries):
     def _look(
         self, connection: sqlite3.Connection, identifier: str, noted: int | None = None
     ) -> bool:
-        """Bring the tables up to what is stored of a conversation, and before that of its ancestors.
+        """Update the tables to the stored state of a conversation, its ancestors first.
 
-        ``noted`` is where it ends according to the feed, which is placed after the lines: what is there beyond may be
-        half of a change, and is noted later. False if there is so much that others would wait too long for this
-        transaction; the next look goes on where it stopped.
+        ``noted`` is its end according to the feed, which is written after the lines: lines beyond it may be half of a
+        change, which is recorded later. False if there is so much to do that others would wait too long for this
+        transaction; the next call continues.
         """
         waiting = [identifier]
         begun = set()
@@ -373,7 +373,7 @@ class DerivedCatalogue(Queries):
     def _remove(
         self, connection: sqlite3.Connection, identifier: str, *, is_doubtful: bool
     ) -> None:
-        """Take out what is gone, or damaged: verify names that, the list does not."""
+        """Remove a conversation that is gone or damaged: verify reports damage, the list does not."""
         row = row_of(connection, identifier)
         if row is not None:
             note_freed(connection)
@@ -384,7 +384,7 @@ class DerivedCatalogue(Queries):
         references.doubt(connection, identifier, is_doubtful=is_doubtful)
 
     def _metadata(self, identifier: str) -> tuple[Metadata | None, int, bool]:
-        """Metadata and its checksum; if there is none, whether something of the conversation is there nevertheless."""
+        """Metadata and its checksum; without metadata, whether anything else of the conversation is there."""
         try:
             raw = self._truth.metadata(identifier)
             if raw is None:
@@ -396,14 +396,14 @@ class DerivedCatalogue(Queries):
     def _look_at(
         self, connection: sqlite3.Connection, metadata: Metadata, seen: int, noted: int | None
     ) -> bool:
-        """Bring the row of a conversation up to its end, or as far as there is time; whether it is there."""
+        """Update the row of a conversation to its end, or as far as time allows; whether the conversation exists."""
         until = time.monotonic() + _TURN
         row = row_of(connection, metadata.id)
         parent = None if row is None else row.parent
         number = None if row is None else row.number
         length = noted
         if metadata.deleted is not None:
-            # gc takes out all of it.
+            # gc removes all of it.
             length = self._truth.final_end(metadata.id, metadata.position)
         elif length is None or (row is not None and row.length > length):
             length = self._truth.end(metadata.id, metadata.position)
@@ -435,14 +435,14 @@ class DerivedCatalogue(Queries):
         return row.length >= length
 
     def _keys(self, metadata: Metadata, lines: Sequence[bytes | None]) -> set[bytes]:
-        """The content that lines refer to; where one is damaged, that the whole log may refer to."""
+        """The content that lines refer to; for a damaged line, everything that the log may refer to."""
         there = [line for line in lines if line is not None]
         is_whole = len(there) == len(lines)
         found = referred(b"\n".join(there)) if is_whole else self._truth.referred(metadata.id)
         return {key_of(metadata.scope, digest) for digest in found}
 
     def _lines(self, metadata: Metadata, start: int, stop: int) -> list[bytes | None]:
-        """Lines of a conversation's own log; None for those that cannot be read."""
+        """Lines of a conversation's own log; None for unreadable ones."""
         try:
             lines = list(self._truth.read(metadata.id, metadata.position, start, stop).lines)
         except CanneryError:
@@ -453,7 +453,7 @@ class DerivedCatalogue(Queries):
         return self._meanings(metadata, self._lines(metadata, start, stop))
 
     def _meanings(self, metadata: Metadata, lines: Sequence[bytes | None]) -> list[Entry | None]:
-        """What lines mean; None for those that cannot be read."""
+        """The catalogue entries of lines; None for unreadable ones."""
         contents = self._truth.contents(metadata.scope)
         there = [line for line in lines if line is not None]
         try:
@@ -474,7 +474,7 @@ class DerivedCatalogue(Queries):
     def _read_base(
         self, metadata: Metadata
     ) -> tuple[writing.Base | None, list[tuple[str, int, int]]]:
-        """What a fork begins with, and its calls, if its parent is damaged only in what they do not share."""
+        """The state at a fork's start, and its calls, if its parent is damaged only in what they do not share."""
         shared: list[Entry | None] = []
         fork: Metadata | None = metadata
         pieces: list[list[Entry | None]] = []
@@ -498,12 +498,12 @@ class DerivedCatalogue(Queries):
     # Words
 
     def _read_words(self, connection: sqlite3.Connection) -> None:
-        """Read some of the words that are missing."""
+        """Index some of the missing words."""
         until = time.monotonic() + _TURN
         for row in _unsearched(connection):
             stop = row.length
             if row.deleted:
-                # Only what forks share can be found.
+                # Only lines that forks share can be found.
                 forks = writing.forks_of(connection, row)
                 stop = max((fork.position for fork in forks), default=row.searched)
             metadata, _, _ = self._metadata(row.id)
@@ -521,7 +521,7 @@ class DerivedCatalogue(Queries):
 def _fold(
     shared: Sequence[Entry | None],
 ) -> tuple[writing.Base, list[tuple[str, int, int]]]:
-    """What is known of a history that begins with entries."""
+    """The state of a history that begins with entries."""
     base = writing.Base()
     calls: list[tuple[str, int, int]] = []
     ordinals: dict[str, int] = {}
@@ -535,7 +535,7 @@ def _fold(
 
 
 def _learn(connection: sqlite3.Connection, news: Sequence[Addition]) -> bool:
-    """Take changes from memory if they follow upon what the tables know; else False."""
+    """Apply changes from memory if they directly follow the state of the tables; otherwise False."""
     row = before = row_of(connection, news[0].identifier)
     is_new = row is None
     parent = None if row is None else row.parent
@@ -576,7 +576,7 @@ def _unsay(
     connection: sqlite3.Connection, row: Row, start: int, entries: Sequence[Entry | None]
 ) -> None:
     writing.forget_words(connection, row, start, entries)
-    # Words must not be taken out twice.
+    # The same words must not be removed twice.
     connection.execute("DELETE FROM places WHERE number = ? AND position >= ?", (row.number, start))
 
 

@@ -1,7 +1,8 @@
-"""The change log: which conversation grew, in order, so that an index need not look at all of them.
+"""The change log: which conversation grew, in order, so that an index need not examine all of them.
 
-Section 9 of ``docs/storage-format.md``. What it says of each conversation last is also the manifest: how many lines
-there must be, and the seal of the last one. A reader whose place is gone, or was in another log, is told so.
+Section 9 of ``docs/storage-format.md``. The last entry of each conversation is also the manifest: how many lines there
+must be, and the seal of the last one. A reader whose place is gone, or was in another log, is told so
+(``Growth.noted``).
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ _CHECK = len("00000000\n")
 
 
 class _Place(NamedTuple):
-    """A place in the change log, and the checksum of the line before it."""
+    """A position in the change log, and the checksum of the line before it."""
 
     generation: int
     offset: int
     chain: int
 
     def cursor(self) -> Cursor:
-        """As others see it."""
+        """The public form."""
         return f"{self.generation}-{self.offset}-{self.chain:08x}"
 
 
@@ -53,7 +54,7 @@ def has_reached(cursor: Cursor, target: Cursor) -> bool:
 
 
 class ChangeLog:
-    """Files of lines ``<id> <count> <seal> <checksum>``; the one with the highest number is written."""
+    """Files of lines ``<id> <count> <seal> <checksum>``; the one with the highest number is active."""
 
     def __init__(self, files: Files, tails: dict[str, Tail]) -> None:
         self._files = files
@@ -61,11 +62,11 @@ class ChangeLog:
         self._generation = 0
 
     def note(self, identifier: str, count: int, last: bytes | None, draft: Draft) -> Cursor:
-        """Note a change and the last line of the log, if it has a new one; the write lock is held."""
+        """Add a change and the seal of the log's last line, if that is new; the write lock is held."""
         offset, chain = self._end()
         full, after = 0, None
         while offset >= _FULL:
-            # Another process may have begun the next one.
+            # Another process may have started the next file.
             full, after = self._generation, chain
             self._generation += 1
             offset, chain = self._end()
@@ -82,7 +83,7 @@ class ChangeLog:
         return place.cursor()
 
     def _end(self) -> tuple[int, int]:
-        """Where the newest file will end, and with which checksum; one that cannot be continued is left."""
+        """The end of the newest file after pending writes, and its checksum; a damaged file is left."""
         tail = self._tails.get(changes_name(self._generation))
         if tail is not None:
             return tail
@@ -96,7 +97,7 @@ class ChangeLog:
         return found or (0, 0)
 
     def since(self, cursor: Cursor | None, limit: int | None = None) -> Growth:
-        """What changed since a cursor, as far as it is placed."""
+        """The changes after a cursor, as far as they are placed."""
         generations = feed.generations(self._files)
         begin = _place_of(cursor)
         if not generations:
@@ -122,15 +123,15 @@ class ChangeLog:
     def _lost(self, newest: int) -> Growth:
         data = self._bytes(newest, 0) or b""
         end = data.rfind(b"\n") + 1
-        # The end of the newest file, whatever may be wrong before it.
+        # The end of the newest file, whatever damage is before it.
         return Growth(_Place(newest, end, feed.chain_at(data[:end]) or 0).cursor(), None)
 
     def _read(
         self, generation: int, begin: _Place, last: _Place, limit: int | None
     ) -> tuple[list[tuple[list[str], _Place]], _Place, bool] | None:
-        """The lines of a file behind a place, each with its own, where they end, and whether that is all of the file.
+        """The lines of a file after a place, each with its place, their end, and whether that is the end of the file.
 
-        None if something is missing. No more is read than so many lines can be long, and no more looked at.
+        None if something is missing. Reading is bounded by the greatest length of so many lines.
         """
         is_first = generation == begin.generation
         start, chain = (begin.offset, begin.chain) if is_first else (0, 0)
@@ -159,7 +160,7 @@ class ChangeLog:
         return found, place, is_all
 
     def _bytes(self, generation: int, start: int, most: int | None = None) -> bytes | None:
-        """A file from an offset on, or so much of it; None if it does not reach that far."""
+        """A part of a file; None if it does not reach that far."""
         try:
             fd = self._files.open(changes_name(generation))
         except FileNotFoundError:
@@ -174,7 +175,7 @@ class ChangeLog:
     # The manifest
 
     def manifest(self) -> tuple[dict[str, Expected], list[Damage]]:
-        """What must be there of each conversation, as far as the files say, and what is wrong with them."""
+        """The state that each conversation must have according to the files, and the damage in them."""
         return self._fold(feed.generations(self._files))
 
     def _fold(self, numbers: Iterable[int]) -> tuple[dict[str, Expected], list[Damage]]:
@@ -185,7 +186,7 @@ class ChangeLog:
             data = read_whole(self._files, name) or b""
             lines = list(feed.decode(data[: data.rfind(b"\n") + 1], 0, 0))
             if not lines or not feed.is_header(lines[0]):
-                # Version 1 had no checksums here; an empty file was never begun.
+                # Version 1 had no checksums here; an empty file was never started.
                 if lines and b" " in data and not _is_old(data):
                     damages.append(Damage(name, "damaged header", is_lost=False))
                 continue
@@ -197,7 +198,7 @@ class ChangeLog:
         return found, damages
 
     def forget(self, gone: Iterable[str], shortened: Mapping[str, tuple[int, bytes]]) -> None:
-        """Note, durably, what gc is about to take away; the write lock is held and the journal is empty."""
+        """Record, durably, what gc is about to remove; the write lock is held and the journal is empty."""
         texts = [f"{identifier} {feed.GONE} {feed.NONE}" for identifier in gone]
         for identifier, (count, line) in shortened.items():
             texts.append(f"{identifier} {count} {line[-11:-3].decode() or feed.NONE}")
@@ -208,13 +209,13 @@ class ChangeLog:
         for text in texts:
             added, chain = feed.encode(text, chain)
             data += added
-        # A file of its own, because nothing else of it is in the journal: all of it is there or nothing.
+        # A file of its own, because none of its other lines are in the journal: it exists whole or not at all.
         self._generation += bool(offset)
         write_whole(self._files, changes_name(self._generation), data, durable=True)
         self._files.sync_directory(CHANGES)
 
     def compact(self) -> None:
-        """Replace old files, which are no longer written, by one that says each thing once, when that is worth it."""
+        """Replace old files by one with the last entry of each conversation, if that is worth it."""
         old = feed.generations(self._files)[:-_KEPT]
         sizes = [facts.size for one in old if (facts := self._files.facts(changes_name(one)))]
         is_small = sum(sizes[1:]) < max(sizes[0], _FULL) if sizes else True
@@ -234,7 +235,7 @@ class ChangeLog:
 
 
 def _take(found: dict[str, Expected], words: list[str]) -> None:
-    """Let a line change what is expected."""
+    """Apply a line to the expected state."""
     if len(words) != _WORDS or not is_identifier(words[0]):
         return
     identifier, count, seal = words

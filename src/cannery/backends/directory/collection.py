@@ -1,10 +1,10 @@
-"""gc: freeing what nothing reaches, beside writers, and killable at every step.
+"""gc: frees what is unreachable, beside writers, and can be killed at every step.
 
-Section 7 of ``docs/storage-format.md``. The index says which conversations are deleted, who shares lines with them and
-which content is no longer used, so that the work grows with what was deleted and not with what is kept. Folders of
-conversations are taken out under the write lock, a few at a time; records of content are freed by ordinary changes of
-the journal. Both look whether a conversation was forked, or content referred to, meanwhile (``Watch``): the index may
-know that a conversation was deleted and not yet that it was forked before.
+Section 7 of ``docs/storage-format.md``. The index knows which conversations are deleted, which ones share lines with
+them and which content is unused, so that the work is proportional to the deleted data and not to the kept data. Folders
+of conversations are removed under the write lock, a few at a time; content records are freed by ordinary changes of the
+journal. Both check whether a conversation was forked, or content referred to, meanwhile (``Watch``): the index may know
+that a conversation was deleted before it knows that it was forked earlier.
 """
 
 from __future__ import annotations
@@ -48,17 +48,17 @@ from cannery.backends.directory.registry import Registry
 from cannery.backends.directory.watching import Watch, Watching
 from cannery.errors import ConflictError
 
-# So many conversations are taken out while writers wait, and so many records and bytes are freed by one change.
+# How many conversations are removed while writers wait, and how many records and bytes one change frees.
 _FOLDERS = 32
 _RECORDS = 256
 _BYTES = 1 << 20
-# For so many seconds gc tries again when others have ended an epoch before it has freed what was not used in it.
+# For how many seconds gc tries again if others ended an epoch before it freed the unused content.
 _PATIENCE = 10.0
 
 
 @contextmanager
 def by_turns(files: Files) -> Iterator[None]:
-    """Hold the lock under which alone anything but the end of a file is ever taken away."""
+    """Hold the lock without which nothing but the end of a file is ever removed."""
     fd = files.open(f"{LOCKS}/collect", create=True)
     try:
         files.lock(fd)
@@ -68,19 +68,19 @@ def by_turns(files: Files) -> Iterator[None]:
 
 
 class _Spent(NamedTuple):
-    """A deleted conversation, and up to which position forks need it; None if none does."""
+    """A deleted conversation, and the position up to which forks need it; None if none does."""
 
     row: Row
     needed: int | None
 
     @property
     def start(self) -> int:
-        """From where on it goes."""
+        """The position of the first line to free."""
         return self.row.position if self.needed is None else max(self.needed, self.row.position)
 
 
 class _Doubts(Struct):
-    """What must stay because something cannot be read."""
+    """Data that must stay because something cannot be read."""
 
     keeps_conversations: bool = False
     keeps_contents: bool = False
@@ -89,14 +89,14 @@ class _Doubts(Struct):
 
 
 class _Freed(NamedTuple):
-    """A record that is freed; the place is None if content is not stored any more."""
+    """A freed record; the place is None if the content is no longer stored."""
 
     key: bytes
     place: Place | None
 
 
 class _OvertakenError(ConflictError):
-    """What was referred to meanwhile is not known any more: look again."""
+    """References made meanwhile are no longer known: look again."""
 
 
 class Collector:
@@ -127,12 +127,12 @@ class Collector:
         self._settled: set[str] = set()
 
     def run(self, *, grace: float, dry_run: bool, progress: Progress | None) -> Collection:
-        """Free what nothing reaches, or say what would be freed."""
+        """Free unreachable data, or list what would be freed."""
         self._progress = progress
         with medium(self._files.root), by_turns(self._files), contextlib.ExitStack() as undo:
             undo.callback(self._watching.end)
-            # Beside many writers each time that the index catches up takes longer than the last: this is the only one,
-            # unless an epoch ends, because from here on the watch knows what the tables do not.
+            # Beside many writers each update of the index takes longer than the last. This is the only one, unless an
+            # epoch ends: from here on the watch knows what the tables lack.
             watch = None if dry_run else self._watching.begin(self._commits)
             self._catalogue.ask(lambda _: None)
             if watch is not None:
@@ -153,7 +153,7 @@ class Collector:
         return Collection(dead, contents, self._freed_bytes, dry_run, damages)
 
     def _watch_again(self, until: float) -> Watch | None:
-        """Another watch, after others have ended an epoch and some of it was not learned; None if it is too late."""
+        """A new watch, after others ended an epoch and some of it was not learned; None if it is too late."""
         if time.monotonic() > until:
             problem = (
                 "others write faster than gc can follow: what nothing uses stays until the next gc"
@@ -165,19 +165,19 @@ class Collector:
         return watch
 
     def _staged(self, grace: float) -> set[bytes]:
-        """Note content that was stored before a change refers to it; that which has to wait for one yet."""
+        """Record content that was stored before a change refers to it, and content that must still wait for one."""
         (outcome,) = self._commits.submit((lambda _: self._registry.staged(grace),), "sync")
         waiting, late = outcome.result()
         self._catalogue.tell(lambda connection: references.suspect(connection, late))
         return set(waiting)
 
-    # What cannot be read
+    # Unreadable data
 
     def _doubts(self) -> _Doubts:
         doubts = _Doubts()
         names = self._catalogue.known(references.doubtful)
         if names:
-            # Somebody may have mended them.
+            # They may have been repaired meanwhile.
             self._catalogue.look_again(names)
         for name in self._catalogue.known(references.doubtful) if names else ():
             self._doubt(name, doubts)
@@ -203,7 +203,7 @@ class Collector:
     # Conversations
 
     def _free_spent(self, watch: Watch, doubts: _Doubts) -> Watch:
-        """Free what deleted conversations have that no fork needs; the watch that goes on."""
+        """Free the parts of deleted conversations that no fork needs; returns the watch to use from here on."""
         until = time.monotonic() + _PATIENCE
         while not doubts.keeps_conversations:
             try:
@@ -236,7 +236,7 @@ class Collector:
                 self._progress(start + len(batch), len(spent))
 
     def _settle(self) -> None:
-        """Make durable what an earlier run took out, if its syncs failed: what it referred to must not go before."""
+        """Sync the removals of an earlier run whose syncs failed, before the content they referred to is freed."""
         names = self._catalogue.known(references.unsettled)
         if not names:
             return
@@ -250,10 +250,10 @@ class Collector:
     def _take_out(
         self, batch: Sequence[_Spent], above: Mapping[str, str | None], watch: Watch
     ) -> None:
-        """Take out some conversations, and cut others, under the write lock; not what was forked meanwhile."""
+        """Remove some conversations, and shorten others, under the write lock; not those that were forked meanwhile."""
         self._settled = set()
         with self._commits.alone():
-            # The scope of what they referred to is told by their metadata.
+            # Their metadata has the scope of the content that they refer to.
             watch.keys()
             if watch.is_lost:
                 raise _OvertakenError("others were faster")
@@ -276,14 +276,14 @@ class Collector:
         self._dead += dead
 
     def _is_deleted(self, row: Row) -> bool:
-        """Whether the files say so, too."""
+        """Whether the files, too, say that it is deleted."""
         raw = unseal_copies(read_whole(self._files, metadata_name(row.id)) or b"")
         with contextlib.suppress(msgspec.MsgspecError, UnicodeError, RecursionError):
             return raw is not None and msgspec.json.decode(raw, type=Metadata).deleted is not None
         return False
 
     def _cut_of(self, spent: _Spent) -> int | None:
-        """Where in its log a conversation is cut; None if it is as short as it can be, or damaged."""
+        """Where the log of a conversation is cut; None if it cannot be shortened, or is damaged."""
         if spent.row.length <= spent.start or not self._is_deleted(spent.row):
             return None
         log = read_whole(self._files, log_name(spent.row.id)) or b""
@@ -300,7 +300,7 @@ class Collector:
     def _shortened(
         self, cuts: Mapping[str, int], positions: Mapping[str, int]
     ) -> dict[str, tuple[int, bytes]]:
-        """How many lines logs will have that are cut, and the last of them."""
+        """The line counts of shortened logs, and their last lines."""
         found = {}
         for identifier, cut in cuts.items():
             log = read_whole(self._files, log_name(identifier)) or b""
@@ -309,7 +309,7 @@ class Collector:
         return found
 
     def _shorten(self, identifiers: Iterable[str], cuts: Mapping[str, int]) -> None:
-        """Cut the logs of deleted conversations behind the last line that a fork needs, durably."""
+        """Cut the logs of deleted conversations after the last line that a fork needs, durably."""
         for identifier in identifiers:
             try:
                 fd = self._files.open(log_name(identifier))
@@ -332,7 +332,7 @@ class Collector:
     # Content
 
     def _free_contents(self, watch: Watch, doubts: _Doubts, staged: set[bytes]) -> int:
-        """Free the records of content that nothing refers to; how many contents that are."""
+        """Free the records of unreferenced content; returns the number of contents."""
         after, count, until = b"", 0, time.monotonic() + _PATIENCE
         while not doubts.keeps_contents:
             try:
@@ -355,7 +355,7 @@ class Collector:
     def _free_some(
         self, watch: Watch, after: bytes, doubts: _Doubts, staged: set[bytes]
     ) -> tuple[bytes, list[_Freed]]:
-        """Free some content behind a key: up to which one was looked, and what was freed."""
+        """Free some content after a key; returns the last examined key, and what was freed."""
         keys = self._catalogue.known(lambda one: references.unused(one, after, _RECORDS))
         kept = staged | doubts.digests
         wanted = [key for key in keys if key not in kept]
@@ -386,14 +386,14 @@ class Collector:
             if keeps_scoped and self._packs.flags_at(place) & SCOPED:
                 continue
             data = freed_record(place.stored)
-            # What is too long for the journal goes when its pack is written anew.
+            # A record that is too long for the journal is removed when its pack is rewritten.
             if place.stored <= _BYTES:
                 data += bytes(place.stored)
             draft.overwrite(pack_name(place.number), place.offset, data)
             self._packs.drop(place)
             yield _Freed(key, place)
 
-    # Rehearsal
+    # Dry run
 
     def _rehearse(self, doubts: _Doubts, staged: set[bytes]) -> int:
         """Count what would be freed."""
@@ -422,7 +422,7 @@ class Collector:
         return count
 
     def _kept_by(self, spent: _Spent) -> Callable[[set[bytes]], set[bytes]]:
-        """Which of the keys that a conversation uses it keeps using."""
+        """Which of its content keys a conversation keeps using."""
         cut = None if spent.needed is None else self._cut_of(spent)
         if spent.needed is None:
             return lambda _: set()
@@ -434,7 +434,7 @@ class Collector:
 
 
 def _is_root(log: bytes) -> bool:
-    """Whether a conversation whose metadata is damaged shows by its first line that it is no fork."""
+    """Whether a conversation with damaged metadata is not a fork, according to its first line."""
     return ordinal_of(log.partition(b"\n")[0]) == 0
 
 
@@ -451,7 +451,7 @@ def _note_freed(connection: sqlite3.Connection, freed: Sequence[_Freed]) -> None
 def _garbage(
     connection: sqlite3.Connection, losing: Mapping[str, Callable[[set[bytes]], set[bytes]]]
 ) -> set[bytes]:
-    """The content that nothing would refer to any more without what some conversations lose."""
+    """The content that would become unreferenced if some conversations lost their freed parts."""
     found = set(references.unused(connection, b"", -1))
     left: dict[bytes, int] = {}
     for identifier, kept_of in losing.items():
@@ -462,7 +462,7 @@ def _garbage(
 
 
 def _spent(connection: sqlite3.Connection) -> list[_Spent]:
-    """The deleted conversations of which something can go."""
+    """The deleted conversations of which something can be freed."""
     found: list[_Spent] = []
     needed: dict[str, int | None] = {}
     for row in list(references.tombstones(connection)):
@@ -488,7 +488,7 @@ def _unforked(
 
 
 def _say_again(connection: sqlite3.Connection, left: Sequence[_Spent]) -> None:
-    """Have the words read again that were taken out of the index ahead of what was not taken out."""
+    """Index the words again of conversations that were removed from the index but not from the store."""
     for one in left:
         row = row_of(connection, one.row.id)
         if row is not None and row.searched > one.start:
@@ -496,7 +496,7 @@ def _say_again(connection: sqlite3.Connection, left: Sequence[_Spent]) -> None:
 
 
 def _look_at_forks(connection: sqlite3.Connection, row: Row, needed: dict[str, int | None]) -> None:
-    """Find out up to where living forks need a deleted conversation, and its deleted forks."""
+    """Determine up to where forks need a deleted conversation and its deleted forks."""
     waiting = [row]
     begun: set[str] = set()
     while waiting:

@@ -1,9 +1,8 @@
-"""How a change becomes durable: the write path of section 6 of ``docs/storage-format.md``.
+"""Durable changes: the write path of section 6 of ``docs/storage-format.md``.
 
-Two locks, always taken in the order commit, write; each is a mutex in this process and a flock between
-processes. Whoever holds the commit lock syncs once for everybody who has journaled, and places
-everybody's writes; so commits of many threads and processes share syncs. Recovery, normal placement and
-another process's unfinished work all go through the same few lines.
+Two locks, always taken in the order commit, write; each is a mutex in this process and a flock between processes. The
+holder of the commit lock syncs once for all journaled changes, and places all of their writes; so commits of many
+threads and processes share syncs. Recovery, normal placement and another process's unfinished work use the same code.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ _TRIES = 3
 
 
 class Tail(NamedTuple):
-    """Where a file ends once everything journaled is placed.
+    """The end of a file once all journaled changes are placed.
 
     ``position`` is the next one of a log of lines, and the last checksum of a change log.
     """
@@ -59,7 +58,7 @@ class Tail(NamedTuple):
 
 
 class _Lock:
-    """A mutex for the threads of this process and a flock for the others."""
+    """A mutex between the threads of this process and a flock between processes."""
 
     __slots__ = ("_fd", "_files", "_mutex", "_process")
 
@@ -88,13 +87,13 @@ class _Lock:
             self._mutex.release()
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._files.close(self._fd)
         self._fd = -1
 
 
 class _NeedsRecoveryError(Exception):
-    """The state beside the journal cannot be trusted."""
+    """The state beside the journal is not reliable."""
 
 
 class Commits:
@@ -115,22 +114,22 @@ class Commits:
             undo.pop_all()
         self._placement = Placement(files)
         self._placing_epoch = 0
-        # What this process knows of the journal; guarded by the write lock.
+        # This process's knowledge of the journal; guarded by the write lock.
         self._epoch = 0
         self._end = START
         self._pending = 0
         self._own: dict[tuple[int, int], tuple[int, Sequence[Operation]]] = {}
-        # What the epoch has journaled from ``_touched_from`` on, and up to where it is durable in its files.
+        # The epoch's journaled operations from ``_touched_from`` on, and up to where they are durable in their files.
         self._touched: Touched = {}
         self._touched_from = START
         self._durable_to = START
-        # Builds note here what they do; ``metadata`` is also what they have found, None where there is none.
+        # Builds record here what they do; ``metadata`` is also what they have read, None for no metadata.
         self.tails: dict[str, Tail] = {}
         self.metadata: dict[str, bytes | None] = {}
         self._gathering = Gathering(self._make)
 
     def close(self) -> None:
-        """Let go of all files."""
+        """Close all files."""
         self._placement.forget()
         self.journal.close()
         self._writing.close()
@@ -139,10 +138,10 @@ class Commits:
     # Journaling
 
     def submit(self, builds: Iterable[Build], durability: Durability) -> list[Outcome]:
-        """Make the changes that ``builds`` give while nobody else writes; return when they are durable.
+        """Journal the changes that ``builds`` draft under the write lock; return when they are durable.
 
-        One thread at a time works for all that wait: it journals their changes with one write and makes
-        them durable with one sync.
+        One thread at a time works for all waiting ones: it journals their changes with one write and makes them durable
+        with one sync.
         """
         return self._gathering.submit(builds, durability)
 
@@ -159,7 +158,7 @@ class Commits:
                 outcome.error = outcome.error or error
 
     def _record(self, outcomes: list[Outcome], *, is_lazy: bool) -> list[Outcome]:
-        """Journal as many changes as there is room for; the others."""
+        """Journal as many changes as there is room for; returns the others."""
         try:
             with self._writing:
                 self._follow()
@@ -173,7 +172,7 @@ class Commits:
 
     def _record_some(self, outcomes: Sequence[Outcome], *, is_lazy: bool) -> int:
         draft = Draft()
-        # Only when all is written is true what builds note; after an error everything is learned anew.
+        # The records of builds are true only when all is written; after an error everything is learned anew.
         epoch, self._epoch = self._epoch, 0
         done = 0
         for outcome in outcomes:
@@ -227,7 +226,7 @@ class Commits:
         self._pending = written.pending
 
     def _adopt(self, epoch: int, position: int, *, is_followed: bool = False) -> None:
-        """Go on in an epoch; ``is_followed``: all that was journaled in the one before was learned."""
+        """Continue in an epoch; ``is_followed`` if all journaled changes of the one before were learned."""
         self._epoch = epoch
         self._end = position
         self._own.clear()
@@ -253,7 +252,7 @@ class Commits:
     # Making durable
 
     def _settle(self, outcomes: Sequence[Outcome], *, is_lazy: bool) -> None:
-        """Make journaled changes durable, and find out which of them are."""
+        """Make journaled changes durable, and determine which of them are."""
         tickets = {outcome.ticket for outcome in outcomes if outcome.ticket is not None}
         if not tickets:
             return
@@ -274,7 +273,7 @@ class Commits:
                 outcome.error.__cause__ = error
 
     def _is_durable(self, ticket: Ticket, placed: Progress | None) -> bool:
-        """Whether a change was placed; an epoch ends with everything placed, unless it was given up."""
+        """Whether a change was placed; an epoch ends with everything placed, unless it was abandoned."""
         if placed is not None and placed.epoch == ticket.epoch:
             return ticket.end <= placed.position
         abandoned = self.journal.abandoned()
@@ -284,7 +283,7 @@ class Commits:
         return is_last and (abandoned.epoch != ticket.epoch or ticket.end <= abandoned.position)
 
     def place_pending(self) -> None:
-        """Place what was acknowledged at level ``os``, so that it can be read."""
+        """Place changes acknowledged at level ``os``, so that they can be read."""
         written = self.journal.written()
         if written is None or not written.pending:
             return
@@ -293,20 +292,20 @@ class Commits:
             self.place()
 
     def between(self, read: Callable[[], T]) -> T:
-        """Read files while nobody is placing anything: all of a change is seen, or nothing of it."""
+        """Read files while no process is placing: a change is seen whole or not at all."""
         for _ in range(_TRIES):
             before = self.journal.placed()
             value = read()
             if before is not None and not before.pending and self.journal.placed() == before:
                 return value
-        # Somebody is at it all the time, or has died over it.
+        # Another process is placing continuously, or has died while placing.
         with contextlib.suppress(StoreUnavailableError):
             return self._between_turns(read)
         with self._committing:
             return read()
 
     def _between_turns(self, read: Callable[[], T]) -> T:
-        """Read while the commit lock is held; what a dead process left is placed first."""
+        """Read while the commit lock is held; the unfinished work of a dead process is placed first."""
         try:
             with self._committing:
                 placed = self.journal.placed()
@@ -319,7 +318,7 @@ class Commits:
                 return read()
 
     def place(self) -> Progress | None:
-        """Sync and place everything that is journaled; how far that came."""
+        """Sync and place everything that is journaled; returns how far that came."""
         try:
             with self._committing:
                 return self._place_all()
@@ -358,7 +357,7 @@ class Commits:
         return [operation for _, operation in self.journal.operations(start, stop)]
 
     def _unplaced(self, placed: Progress, stop: int) -> Iterable[Operation]:
-        """What is journaled between two places: from memory as far as this process wrote it."""
+        """The journaled operations between two places: from memory as far as this process wrote them."""
         found: list[Operation] = []
         start = placed.position
         while start < stop:
@@ -370,7 +369,7 @@ class Commits:
         return found
 
     def _abandon(self, placed: Progress) -> None:
-        """Give up what is journaled and not placed; the commit lock is held."""
+        """Abandon the journaled operations that are not placed; the commit lock is held."""
         with self._writing:
             written = self.journal.written()
             self.distrust()
@@ -380,14 +379,14 @@ class Commits:
             lost = self._operations(placed.position, end)
             self._placement.cut(lost)
             self._leave_pack(lost)
-            # Something may have changed that the change log does not say.
+            # Something may have changed that the change log does not record.
             feed.begin(self._files)
-            # Metadata may have been replaced already, and what was cut must not come back.
+            # Metadata may have been replaced already, and truncated lines must not come back.
             self._placement.sync(touch({}, self._operations(START, end)), is_partial=True)
             self._begin()
 
     def _leave_pack(self, lost: Iterable[Operation]) -> None:
-        """Never write other bytes where lost content may have been seen: go on in a new pack."""
+        """Continue in a new pack, so that lost content that was already read is never overwritten."""
         packs = [name for _, name, _, _ in lost if name.startswith(CONTENT)]
         if packs:
             number = number_of(max(packs).rpartition("/")[2])
@@ -397,7 +396,7 @@ class Commits:
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """Hold both locks with an empty journal: every file is complete and durable, and nobody writes."""
+        """Hold both locks with an empty journal: every file is complete and durable, and nothing else writes."""
         with self._alone():
             yield
 
@@ -414,7 +413,7 @@ class Commits:
                 self.recover()
 
     def _sync_ahead(self) -> None:
-        """Make durable most of what a checkpoint must, while others write: they wait for the rest only."""
+        """Make durable most of what a checkpoint must, while others write: they wait only for the rest."""
         with self._committing:
             placed = self._place_all()
         with self._writing:
@@ -425,7 +424,7 @@ class Commits:
             return
         try:
             with medium("journal"):
-                # Descriptors of its own: who places may close those that are kept open.
+                # Own descriptors: a placing thread may close those that are kept open.
                 Placement(self._files).sync(touched, is_partial=True)
         except StoreUnavailableError:
             with self._committing, self._writing:
@@ -443,7 +442,7 @@ class Commits:
             pass
 
     def purge(self) -> None:
-        """Empty the journal and cut it, so that nothing is left in it that was placed."""
+        """Empty the journal and truncate it, so that none of the placed data is left in it."""
         with self._alone(shrink=True):
             pass
 
@@ -461,19 +460,19 @@ class Commits:
         try:
             self._placement.sync(touch(self._touched, before))
         except OSError:
-            # The kernel may take the pages for clean now: everything has to be written once more.
+            # After a failed sync the kernel may consider the pages clean: everything must be written again.
             self.distrust()
             raise
 
     def distrust(self) -> None:
         """Make every process recover before it writes again; both locks are held.
 
-        Whoever changes files behind the journal's back does this first and ``begin_epoch`` last.
+        A caller that changes files without the journal calls this first and ``begin_epoch`` last.
         """
         self.journal.note_written(Progress(0, 0))
 
     def begin_epoch(self) -> None:
-        """Make every process forget what it knew of files; both locks are held and the journal is empty."""
+        """Make every process forget its cached state of files; both locks are held and the journal is empty."""
         with medium("journal"):
             self._begin(is_followed=True)
 
@@ -490,9 +489,9 @@ class Commits:
         self._adopt(epoch, START, is_followed=is_followed)
 
     def recover(self, *, is_first: bool = False) -> list[Damage]:
-        """Replay the journal from its start, whatever was placed before, and begin a new epoch.
+        """Replay the journal from its start, even what was placed before, and begin a new epoch.
 
-        If this process is the first and there was nothing to replay, the old epoch will do.
+        If this process is the first and there was nothing to replay, the old epoch continues.
         """
         with (
             self._committing,

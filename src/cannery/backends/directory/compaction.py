@@ -1,6 +1,6 @@
-"""Packs of which much holds nothing any more are written anew, without that.
+"""Compaction: packs with much freed space are rewritten without it.
 
-Also finds, once after the index was built, what lies in packs and is used by nothing, and what was freed before.
+After the index was rebuilt, a single scan also finds stored content that is unused, and space freed before.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Compaction:
         self._catalogue = catalogue
 
     def sweep(self, *, is_rehearsal: bool) -> None:
-        """Note all content that is stored, and what is freed, unless that was done since the index was built."""
+        """Record all stored content, and all freed space, unless that was done since the index was built."""
         if self._catalogue.known(_is_swept):
             return
         self._catalogue.tell(lambda connection: connection.execute("DELETE FROM freed"))
@@ -71,7 +71,7 @@ class Compaction:
             self._catalogue.tell(lambda one: references.add_freed(one, number, gone))
 
     def run(self) -> None:
-        """Write the packs anew of which at least half holds nothing."""
+        """Rewrite the packs of which at least half is freed."""
         due = [
             number
             for number, count in self._catalogue.known(references.freed).items()
@@ -96,14 +96,14 @@ class Compaction:
         return 0 if facts is None else facts.size
 
     def _leave_active(self) -> None:
-        """Go on in a new pack, so that the one that is written is not any more."""
+        """Start a new pack, so that the active one can be rewritten."""
         with self._commits.alone():
             number = max(self._packs.numbers(), default=0) + 1
             self._files.close(self._files.open(pack_name(number), create=True))
             self._commits.begin_epoch()
 
     def _copy(self, number: int) -> int | None:
-        """Copy what is left of a pack, durably, to a file beside it; how many records, None if the pack is damaged."""
+        """Copy the rest of a pack, durably, to a new file; returns the number of records, None for a damaged pack."""
         name = pack_name(number)
         try:
             source = self._files.open(name)

@@ -1,7 +1,7 @@
 """The content of one scope in packs, and content that is stored before the change that refers to it.
 
-What is staged and small goes through the journal like any other content. What is large is written to a file of its
-own, synced, and becomes a pack under the write lock.
+Small staged content goes through the journal like any other content. Large content is written to a file of its own,
+synced, and becomes a pack under the write lock.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class PackWriter:
         self.packs = packs
 
     def encode(self, scope: str, contents: Mapping[bytes, bytes | None]) -> dict[bytes, bytes]:
-        """Records of content that is not stored, by key; made before anybody waits for them."""
+        """Records of content that is not stored, by key; made before any lock is taken."""
         records = {}
         for digest, data in contents.items():
             key = key_of(scope, digest)
@@ -63,7 +63,10 @@ class PackWriter:
         records: Mapping[bytes, bytes],
         draft: Draft,
     ) -> None:
-        """Write what is not stored; the write lock is held. ContentNotFoundError if something should be."""
+        """Draft the records that are not stored; the write lock is held.
+
+        ContentNotFoundError if required content is missing.
+        """
         found: list[bytes] = []
         for digest, data in contents.items():
             key = key_of(scope, digest)
@@ -111,7 +114,7 @@ class DirectoryContents:
         self._scope = scope
 
     def has(self, digests: Iterable[bytes]) -> set[bytes]:
-        """Those that are stored."""
+        """The stored ones among some digests."""
         wanted = set(digests)
         with medium("content"):
             found = self._found(wanted)
@@ -133,7 +136,7 @@ class DirectoryContents:
     def get_many(
         self, digests: Iterable[bytes], sizes: Mapping[bytes, int] = EMPTY
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Contents in the order in which they lie."""
+        """Contents in the order in which they are stored."""
         names = {key_of(self._scope, digest): digest for digest in digests}
         said = {key: sizes[digest] for key, digest in names.items() if digest in sizes}
         with medium("content"):
@@ -195,7 +198,7 @@ class DirectoryContents:
                 self._files.close(fd)
             key = key_of(self._scope, staged.digest)
             self._put_in_place(name, key)
-        # Noted after it is there: what is noted and missing would be believed.
+        # Recorded only after it is stored: a record without content would be trusted.
         with medium(self._files.root):
             (outcome,) = self._commits.submit((lambda draft: self._note(key, draft),), "sync")
         outcome.result()
@@ -214,7 +217,7 @@ class DirectoryContents:
             self._commits.begin_epoch()
 
     def _write_pack(self, fd: int, pieces: Iterable[bytes]) -> Staged:
-        """A pack of one record; its header is written when everything is known."""
+        """A pack of one record; its header is written last."""
         salt = salt_of(self._scope)
         digest, size = self._packs.hashing(), 0
         start = PACK_HEADER + HEADER.size

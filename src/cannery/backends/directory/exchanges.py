@@ -1,9 +1,8 @@
-"""What exchanges took: one JSON line each in ``gateway/exchanges.jsonl``, and an index of the lines.
+"""Usage records: one JSON line each in ``gateway/exchanges.jsonl``, and an index of the lines.
 
-The file is the truth; its lines are sealed, but for those of earlier versions. The index is a table beside the
-catalogue's: it follows the file by its size, is brought up to date when it is read, and is built again if it is lost.
-Several processes append under a lock on the file. A line that a crash has torn is ended by the next one who writes, and
-is no note.
+The file is authoritative; its lines are sealed, except those of earlier versions. The index is a table beside the
+catalogue's: it follows the file by its size, is updated when it is read, and is rebuilt if it is lost. Several
+processes append under a lock on the file. A line torn by a crash is terminated by the next writer, and is not a note.
 """
 
 from __future__ import annotations
@@ -42,12 +41,12 @@ _TABLES = (
     "CREATE INDEX IF NOT EXISTS exchanges_of ON exchanges (conversation)",
     "CREATE INDEX IF NOT EXISTS replies ON exchanges (reply) WHERE reply <> ''",
 )
-# The older file first: an earlier version began a new one when it had grown.
+# The older file first: an earlier version started a new one at some size.
 _NAMES = (OLD_EXCHANGES, EXCHANGES)
 
 
 class _Found(Struct):
-    """What a line is found by."""
+    """The search keys of a line."""
 
     conversation: str
     time: str = ""
@@ -58,7 +57,7 @@ _decode = msgspec.json.Decoder(_Found).decode
 
 
 class _File(NamedTuple):
-    """One of the files: which it is, and how much of it the index has."""
+    """One of the files: its identity, and how much of it is indexed."""
 
     inode: int = 0
     end: int = 0
@@ -127,7 +126,7 @@ class DirectoryExchanges:
         return next(self._read(found), None)
 
     def page(self, cursor: Cursor | None = None) -> NotePage:
-        """The records behind a cursor, read from the files as they lie: a number, an inode and an offset."""
+        """The records after a cursor, read directly from the files: a number, an inode and an offset."""
         with medium(EXCHANGES):
             place = self._place(cursor)
             is_first = place is None
@@ -149,19 +148,19 @@ class DirectoryExchanges:
         return records, start
 
     def _place(self, cursor: Cursor | None) -> tuple[int, int] | None:
-        """Where a cursor stands; None if the file is not the one that it was made for."""
+        """The position of a cursor; None if the file is not the one that it was made for."""
         found = _CURSOR.fullmatch(cursor or "")
         if found is None:
             return None
         file, inode, start = map(int, found.groups())
         facts = self._files.facts(_NAMES[file])
-        # One that was not there yet has no inode.
+        # The cursor of a file that did not exist has no inode.
         if inode and (facts is None or facts.inode != inode or facts.size < start):
             return None
         return file, start
 
     def torn(self) -> str | None:
-        """What is behind the last newline, when no process writes."""
+        """The bytes after the last newline while no process writes."""
         torn = [name for name in _NAMES if not self._has_end(name)]
         return f"the last line of {torn[0]} has no end" if torn else None
 
@@ -196,7 +195,7 @@ class DirectoryExchanges:
                     self._files.close(fd)
 
     def _lines(self, name: str, start: int) -> Iterator[tuple[int, bytes]]:
-        """The whole lines of a file from an offset on, each with its own."""
+        """The whole lines of a file from an offset on, each with its own offset."""
         with medium(name):
             try:
                 fd = self._files.open(name)
@@ -219,7 +218,7 @@ class DirectoryExchanges:
     # Following
 
     def _ask(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """What some work finds in an index that has every whole line of the files."""
+        """The result of a query on an index with every whole line of the files."""
         for _ in range(_TRIES - 1):
             with contextlib.suppress(DiscardedError):
                 return self._try(work)
@@ -243,7 +242,7 @@ class DirectoryExchanges:
         )
 
     def _rest(self, name: str, known: _File) -> _File | None:
-        """From where a file is to be read; None if the index has all of it."""
+        """Where reading continues; None if the index has all of it."""
         facts = self._files.facts(name)
         if facts is None:
             return None if known == _File() else _File()
@@ -253,7 +252,7 @@ class DirectoryExchanges:
         return known if is_same else _File(facts.inode)
 
     def _follow(self, connection: sqlite3.Connection) -> None:
-        """Bring in what was added; all anew if a file is not the one that was read."""
+        """Index the additions; everything anew if a file is not the one that was indexed."""
         for statement in _TABLES:
             connection.execute(statement)
         known = list(_known(connection) or [_File()] * len(_NAMES))
@@ -269,7 +268,7 @@ class DirectoryExchanges:
         connection.execute("INSERT OR REPLACE INTO progress VALUES ('exchanges', ?)", (value,))
 
     def _bring_in(self, connection: sqlite3.Connection, file: int, start: int) -> int:
-        """Note where the lines of a file are; where the last whole one ends."""
+        """Record the places of a file's lines; returns the end of the last whole one."""
         end = start
         query = (
             "INSERT INTO exchanges (file, start, size, conversation, time, reply)"
@@ -295,7 +294,7 @@ def _known(connection: sqlite3.Connection) -> list[_File] | None:
 
 
 def _record(line: bytes) -> bytes | None:
-    """The record of a line, which earlier versions did not seal; None if it is not what was written."""
+    """The record of a line, which earlier versions did not seal; None if its seal is wrong."""
     record = unseal(line + b"\n")
     if record is None and is_plain(line) and _found(line) is not None:
         return line

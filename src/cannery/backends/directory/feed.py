@@ -1,7 +1,7 @@
-"""The lines of the change log: each says what changed and carries a checksum that continues the one before it.
+"""The lines of the change log: each names a change and has a checksum that continues the one before it.
 
-Section 9 of ``docs/storage-format.md``. A file begins with a random identity, so a checksum also says of which file
-and of which history of it a place is: a place in a file that was lost, restored or damaged is not taken for another.
+Section 9 of ``docs/storage-format.md``. A file begins with a random identity, so a checksum also identifies the file
+and its history: a place in a file that was lost, restored or damaged is not mistaken for another.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ GONE = "gone"
 
 
 class Line(NamedTuple):
-    """One line: its words, None if they are not what was written, and where it ends with which checksum."""
+    """One line: its words, None if its checksum is wrong, and its end with its checksum."""
 
     words: list[str] | None
     end: int
@@ -30,7 +30,7 @@ class Line(NamedTuple):
 
 
 def encode(text: str, chain: int) -> tuple[bytes, int]:
-    """A line after the one with a checksum, and its own."""
+    """A line that follows a checksum, and its own checksum."""
     data = text.encode()
     chain = zlib.crc32(data, chain)
     return b"%b %08x\n" % (data, chain), chain
@@ -43,7 +43,7 @@ def encode_header(after: int | None) -> tuple[bytes, int]:
 
 
 def chain_at(data: bytes) -> int | None:
-    """The checksum that the last of some lines states; None if these bytes do not end in a line."""
+    """The checksum in the last of some lines; None if these bytes do not end in a line."""
     if len(data) < _CHECK or data[-1:] != b"\n" or data[-_CHECK : -_CHECK + 1] != b" ":
         return None
     try:
@@ -53,7 +53,7 @@ def chain_at(data: bytes) -> int | None:
 
 
 def decode(data: bytes, start: int, chain: int) -> Iterator[Line]:
-    """The lines in some bytes, which begin at an offset of a file behind a line with a checksum."""
+    """The lines in some bytes, which start at an offset of a file after a line with a checksum."""
     for row in data.splitlines(keepends=True):
         start += len(row)
         stated = chain_at(row)
@@ -64,7 +64,7 @@ def decode(data: bytes, start: int, chain: int) -> Iterator[Line]:
 
 
 def after_of(line: Line) -> int | None:
-    """Which checksum a header continues; None if it continues none, or is none."""
+    """The checksum that a header continues; None if it continues none, or is not a header."""
     match line.words:
         case [kind, _, after] if kind == _HEADER and after != NONE:
             return int(after, 16)
@@ -83,7 +83,7 @@ def generations(files: Files) -> list[int]:
 
 
 def end_of(files: Files, generation: int) -> tuple[int, int] | None:
-    """Where a file ends and with which checksum; None if it cannot be continued."""
+    """The end of a file and its checksum; None if it cannot be continued."""
     try:
         fd = files.open(changes_name(generation))
     except FileNotFoundError:
@@ -107,8 +107,8 @@ def end_of(files: Files, generation: int) -> tuple[int, int] | None:
 
 
 def begin(files: Files) -> None:
-    """Start a new file that continues none: a follower must look at everything."""
+    """Start a new file that continues none: followers must examine everything."""
     generation = max(generations(files), default=0) + 1
     write_whole(files, changes_name(generation), encode_header(None)[0], durable=True)
-    # What is journaled for it must find it.
+    # Journaled operations for it must find the file.
     files.sync_directory(CHANGES)

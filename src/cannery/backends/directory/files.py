@@ -1,8 +1,8 @@
 """Every file operation of the directory backend, behind one small interface.
 
-Nothing else in the backend touches the operating system, so that tests can put a simulated disk here,
-or one that fails or dies at a chosen operation. Paths are relative to the store; descriptors are ints.
-No link in a store is followed: each folder of a path is opened for itself, in the one above it.
+Nothing else in the backend calls the operating system, so that tests can substitute a simulated disk, or one that fails
+or dies at a chosen operation. Paths are relative to the store; descriptors are ints. No link in a store is followed:
+each folder of a path is opened relative to the one above it.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ _FILE_MODE = 0o600
 _DIRECTORY_MODE = 0o700
 _ROOT = os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY
 _FOLDER = _ROOT | os.O_NOFOLLOW
-# A pipe in the place of a file must not make us wait for somebody at its other end.
+# A pipe in place of a file must not block us until another process opens its other end.
 _FILE = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE
-# The directory in which most is done stays open.
+# The most used directory stays open.
 _KEPT = "conversations"
 
 
 class Facts(NamedTuple):
-    """What tells one state of a file from another."""
+    """Facts that distinguish states of a file."""
 
     size: int
     inode: int
@@ -38,7 +38,7 @@ class Facts(NamedTuple):
 
 
 class SharedBytes(Protocol):
-    """Bytes that several processes see; fewer than were asked for where the file ends."""
+    """Bytes that several processes share; fewer than requested at the end of the file."""
 
     def __getitem__(self, place: slice, /) -> bytes | bytearray: ...
 
@@ -51,10 +51,10 @@ class Files(Protocol):
     root: str
 
     def make_root(self) -> None:
-        """Make the store's own directory, durably."""
+        """Create the store's own directory, durably."""
 
     def open(self, path: str, *, create: bool = False) -> int:
-        """A descriptor for reading and writing; FileNotFoundError if it is not there."""
+        """A descriptor for reading and writing; FileNotFoundError if the file does not exist."""
 
     def close(self, fd: int) -> None: ...
 
@@ -72,50 +72,50 @@ class Files(Protocol):
     def truncate(self, fd: int, size: int) -> None: ...
 
     def sync(self, fd: int) -> None:
-        """Make what was written durable."""
+        """Make written data durable."""
 
     def sync_directory(self, path: str) -> None:
         """Make the names in a directory durable."""
 
     def sync_all(self) -> bool:
-        """Make everything durable at once; False where the system has no such call."""
+        """Make everything durable at once; False on a system without such a call."""
 
     def facts(self, path: str) -> Facts | None:
-        """None if it is not there."""
+        """None if the file does not exist."""
 
     def rename(self, old: str, new: str) -> None: ...
 
     def remove(self, path: str) -> None: ...
 
     def make_directory(self, path: str) -> bool:
-        """Whether it was made now."""
+        """Whether it was created now."""
 
     def make_filled(self, path: str, contents: Mapping[str, bytes]) -> bool:
-        """Make a directory with files in it, in order; whether it was made now, else nothing is written."""
+        """Create a directory with files in it, in order; whether it was created now, otherwise nothing is written."""
 
     def remove_directory(self, path: str) -> None: ...
 
     def names(self, path: str) -> list[str]:
-        """What a directory holds; nothing if it is not there."""
+        """The entries of a directory; empty if it does not exist."""
 
     def folders(self, path: str) -> list[str]:
-        """The directories in a directory, without links to some; nothing if it is not there."""
+        """The directories in a directory, links excluded; empty if it does not exist."""
 
     def lock(self, fd: int, *, shared: bool = False, wait: bool = True) -> bool:
-        """Whether the lock was had; a process that dies lets go of it."""
+        """Whether the lock was acquired; a process that dies releases it."""
 
     def unlock(self, fd: int) -> None: ...
 
     def share(self, fd: int, length: int) -> SharedBytes:
-        """The start of a file, as bytes that every process which has it open shares."""
+        """The start of a file, as bytes shared by every process that has it open."""
 
 
 class OperatingSystem:
-    """The real thing."""
+    """The real file system."""
 
     def __init__(self, root: str) -> None:
         self.root = os.path.abspath(root)  # noqa: PTH100 - this layer is about strings and descriptors
-        # The last one is used; one before it may still be in another thread's hands.
+        # The last descriptor is in use; another thread may still use an earlier one.
         self._kept_open: list[int] = []
         self._kept_inode = 0
 
@@ -124,7 +124,7 @@ class OperatingSystem:
             os.close(fd)
 
     def make_root(self) -> None:
-        """Make the store's own directory, durably."""
+        """Create the store's own directory, durably."""
         missing = []
         path = self.root
         while not os.path.isdir(path):  # noqa: PTH112 - strings
@@ -140,7 +140,7 @@ class OperatingSystem:
                 os.close(fd)
 
     def _enter(self, path: str) -> int:
-        """A descriptor of a directory of the store, or of the store itself, which alone may be behind a link."""
+        """A descriptor of a directory of the store, or of the store itself, which alone may be reached by a link."""
         if not path:
             return os.open(self.root, _ROOT)
         first, *rest = path.split("/")
@@ -157,7 +157,7 @@ class OperatingSystem:
         return fd
 
     def _keep(self) -> int:
-        """A descriptor of the directory that stays open, as long as it is the one that its name leads to."""
+        """The descriptor that stays open, if its name still leads to the same directory."""
         path = f"{self.root}/{_KEPT}"
         if not self._kept_open or os.lstat(path).st_ino != self._kept_inode:
             fd = os.open(path, _FOLDER)
@@ -186,7 +186,7 @@ class OperatingSystem:
         return self._open(path, os.O_RDWR | (os.O_CREAT if create else 0))
 
     def close(self, fd: int) -> None:
-        """Let go of a descriptor."""
+        """Close a descriptor."""
         os.close(fd)
 
     def read(self, fd: int, length: int, offset: int) -> bytes:
@@ -211,7 +211,7 @@ class OperatingSystem:
             done += more
 
     def size(self, fd: int) -> int:
-        """How long the file is."""
+        """The length of the file."""
         return os.fstat(fd).st_size
 
     def is_named(self, fd: int) -> bool:
@@ -219,11 +219,11 @@ class OperatingSystem:
         return os.fstat(fd).st_nlink > 0
 
     def truncate(self, fd: int, size: int) -> None:
-        """Cut the file."""
+        """Truncate the file."""
         os.ftruncate(fd, size)
 
     def sync(self, fd: int) -> None:
-        """Make what was written durable."""
+        """Make written data durable."""
         os.fdatasync(fd)
 
     def sync_directory(self, path: str) -> None:
@@ -232,7 +232,7 @@ class OperatingSystem:
             os.fsync(fd)
 
     def sync_all(self) -> bool:
-        """Make the whole file system durable; syncfs(2) tells of errors as syncing each file does (Linux 5.8)."""
+        """Make the whole file system durable; syncfs(2) reports errors as syncing each file does (Linux 5.8)."""
         import ctypes
 
         library = ctypes.CDLL(None, use_errno=True)
@@ -248,7 +248,7 @@ class OperatingSystem:
         return True
 
     def facts(self, path: str) -> Facts | None:
-        """None if it is not there."""
+        """None if the file does not exist."""
         folder, _, name = path.rpartition("/")
         try:
             above = self._enter(folder)
@@ -272,13 +272,13 @@ class OperatingSystem:
                 os.rename(old_name, new_name, src_dir_fd=source, dst_dir_fd=target)
 
     def remove(self, path: str) -> None:
-        """Take a file away; fine if it is gone."""
+        """Remove a file; one that does not exist is not an error."""
         folder, _, name = path.rpartition("/")
         with contextlib.suppress(FileNotFoundError), self._entered(folder) as above:
             os.unlink(name, dir_fd=above)
 
     def make_directory(self, path: str) -> bool:
-        """Whether it was made now."""
+        """Whether it was created now."""
         folder, _, name = path.rpartition("/")
         with self._entered(folder) as above:
             try:
@@ -288,13 +288,13 @@ class OperatingSystem:
         return True
 
     def make_filled(self, path: str, contents: Mapping[str, bytes]) -> bool:
-        """Make a directory with files in it, in order; whether it was made now, else nothing is written."""
+        """Create a directory with files in it, in order; whether it was created now, otherwise nothing is written."""
         folder, _, own = path.rpartition("/")
         above = self._enter(folder)
         try:
             os.mkdir(own, _DIRECTORY_MODE, dir_fd=above)
             for name, data in contents.items():
-                # What was just made is no link, so that it need not be opened for itself.
+                # A directory that was just created is not a link, so it need not be opened separately.
                 fd = os.open(f"{own}/{name}", _NEW_FILE, _FILE_MODE, dir_fd=above)
                 try:
                     self.write(fd, data, 0)
@@ -307,13 +307,13 @@ class OperatingSystem:
         return True
 
     def remove_directory(self, path: str) -> None:
-        """Take an empty directory away; fine if it is gone."""
+        """Remove an empty directory; one that does not exist is not an error."""
         folder, _, name = path.rpartition("/")
         with contextlib.suppress(FileNotFoundError), self._entered(folder) as above:
             os.rmdir(name, dir_fd=above)
 
     def names(self, path: str) -> list[str]:
-        """What a directory holds."""
+        """The entries of a directory."""
         with contextlib.suppress(FileNotFoundError), self._entered(path) as folder:
             return os.listdir(folder)  # noqa: PTH208 - descriptors
         return []
@@ -337,7 +337,7 @@ class OperatingSystem:
             self._leave(fd)
 
     def lock(self, fd: int, *, shared: bool = False, wait: bool = True) -> bool:
-        """Whether the lock was had."""
+        """Whether the lock was acquired."""
         how = (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB)
         try:
             fcntl.flock(fd, how)
@@ -346,7 +346,7 @@ class OperatingSystem:
         return True
 
     def unlock(self, fd: int) -> None:
-        """Let others have the lock."""
+        """Release the lock."""
         fcntl.flock(fd, fcntl.LOCK_UN)
 
     def share(self, fd: int, length: int) -> SharedBytes:
@@ -358,9 +358,9 @@ class OperatingSystem:
 
 
 class _Shared:
-    """Bytes of a file, read and written where they lie.
+    """Bytes of a file, read and written in place.
 
-    Not mapped into memory: what is not there (a full disk, a file that somebody has cut) would kill the process.
+    Not mapped into memory: a missing page (a full disk, a truncated file) would kill the process.
     """
 
     __slots__ = ("_fd", "_system")
@@ -378,12 +378,12 @@ class _Shared:
 
 
 def not_followed(path: str) -> OSError:
-    """The error that a name has where something else than a file or folder of the store is."""
+    """The error for a name where something else than a file or folder of the store is."""
     return OSError(errno.ELOOP, "a link or another kind of file; a store follows no links", path)
 
 
 class medium:  # noqa: N801 - used as a statement: with medium("content")
-    """Turn what the operating system refuses, memory too, into StoreUnavailableError."""
+    """Turn errors of the operating system, and lack of memory, into StoreUnavailableError."""
 
     __slots__ = ("_what",)
 
@@ -405,7 +405,7 @@ class medium:  # noqa: N801 - used as a statement: with medium("content")
 
 
 def write_whole(files: Files, path: str, data: bytes, *, durable: bool) -> None:
-    """Put a file in place of another in one step."""
+    """Replace a file in one step."""
     beside = path + ".new"
     fd = files.open(beside, create=True)
     try:
@@ -419,7 +419,7 @@ def write_whole(files: Files, path: str, data: bytes, *, durable: bool) -> None:
 
 
 def read_whole(files: Files, path: str) -> bytes | None:
-    """All of a file, or None if it is not there."""
+    """All of a file, or None if it does not exist."""
     try:
         fd = files.open(path)
     except FileNotFoundError:

@@ -1,7 +1,7 @@
 """Group commit: of the threads that wait for a disk one is the leader and works for all, the others sleep.
 
-A thread that comes when there is no leader becomes the leader; later ones wait in a queue. When the leader is done, it
-wakes the threads that it worked for, and the first in the queue becomes the leader for all that have arrived. So all
+A thread that arrives when there is no leader becomes the leader; later ones wait in a queue. When the leader is done,
+it wakes the threads that it worked for, and the first in the queue becomes the leader for all that have arrived. So all
 changes that arrive during one sync share the next one.
 """
 
@@ -20,7 +20,7 @@ from cannery.backends.directory.journal import Draft
 from cannery.errors import CanneryError, StorageError
 
 Build: TypeAlias = Callable[[Draft], Any]
-"""Puts a change into a draft and gives its value; or raises, and has put nothing there."""
+"""Adds a change to a draft and returns its value; or raises, and has added nothing."""
 
 _LINGER = 0.001
 
@@ -34,7 +34,7 @@ class Ticket(NamedTuple):
 
 
 class Outcome:
-    """A change that somebody wants made, and what became of it."""
+    """A requested change, and its outcome."""
 
     __slots__ = ("build", "error", "is_settled", "ticket", "value")
 
@@ -46,13 +46,13 @@ class Outcome:
         self.error: CanneryError | None = None
 
     def failure(self) -> CanneryError | None:
-        """Why the change was not made, or may not have been."""
+        """The reason why the change was not made, or may not have been."""
         if self.error is None and not self.is_settled:
             return StorageError("the thread that made this change was interrupted")
         return self.error
 
     def result(self) -> Any:
-        """What ``build`` gave, once its change is durable."""
+        """The value of ``build``, once its change is durable."""
         error = self.failure()
         if error is not None:
             raise error
@@ -62,7 +62,7 @@ class Outcome:
 class _Bell:
     """Wakes threads with one call, during which others may run.
 
-    A lock for each would wake them one by one, each to find that the thread which woke it still has the interpreter.
+    One lock per thread would wake them one by one, each to find that the waking thread still holds the interpreter.
     """
 
     __slots__ = ("_number",)
@@ -74,17 +74,17 @@ class _Bell:
         os.close(self._number)
 
     def wait(self) -> None:
-        """Sleep until it rings for one more."""
-        # Unlike eventfd_read this goes on after a signal.
+        """Sleep until the bell has a wake-up for this thread."""
+        # Unlike eventfd_read this continues after a signal.
         os.read(self._number, 8)
 
     def ring(self, count: int) -> None:
-        """Wake so many threads."""
+        """Wake a number of threads."""
         os.write(self._number, count.to_bytes(8, sys.byteorder))
 
 
 class _Order:
-    """Changes that a thread wants made, and what wakes it when they are, or when it is to lead."""
+    """The requested changes of a thread, and its wake-up for their completion, or for its turn to lead."""
 
     __slots__ = ("bell", "durability", "is_done", "leads", "outcomes", "wake")
 
@@ -97,7 +97,7 @@ class _Order:
         self.bell: _Bell | None = None
 
     def sleep(self) -> None:
-        """Wait to be woken."""
+        """Wait for the wake-up."""
         if self.bell is not None:
             self.bell.wait()
         elif self.wake is not None:
@@ -106,9 +106,9 @@ class _Order:
 
 
 class Gathering:
-    """The threads of this process; ``make`` does what several have ordered, lazily if all of them are content.
+    """The threads of this process; ``make`` makes the changes of several, lazily if all of them allow it.
 
-    The first in the queue, who is to lead, has a lock to wait for; all behind it share a bell.
+    The first in the queue, which will lead, waits for a lock of its own; all others share a bell.
     """
 
     def __init__(self, make: Callable[[list[Outcome], bool], None]) -> None:
@@ -119,7 +119,7 @@ class Gathering:
         self._bell: _Bell | None = None
 
     def submit(self, builds: Iterable[Build], durability: Durability) -> list[Outcome]:
-        """Have changes made; return when they are, by this thread or another."""
+        """Request changes; return when they are made, by this thread or another."""
         order = _Order(builds, durability)
         try:
             while not self._may_lead(order):
@@ -139,7 +139,7 @@ class Gathering:
         return order.outcomes
 
     def _may_lead(self, order: _Order) -> bool:
-        """Whether this thread leads; if not, its order is in the queue now."""
+        """Whether this thread leads; otherwise its order is now in the queue."""
         if order.leads:
             return True
         with self._gate:
@@ -151,7 +151,7 @@ class Gathering:
 
     def _put(self, order: _Order) -> None:
         if self._queue and self._bell is None:
-            # Without eventfd(2), or a descriptor to spare, each waits for a lock of its own.
+            # Without eventfd(2), or a spare descriptor, each waits for a lock of its own.
             with contextlib.suppress(AttributeError, OSError):
                 self._bell = _Bell(os.eventfd(0, os.EFD_CLOEXEC | os.EFD_SEMAPHORE))
         if self._queue and self._bell is not None:
@@ -162,7 +162,7 @@ class Gathering:
         self._queue.append(order)
 
     def _gather(self, leading: _Order) -> list[_Order]:
-        """The leader's own order and those that wait."""
+        """The leader's own order and the waiting ones."""
         if not self._queue:
             return [leading]
         with self._gate:
@@ -183,7 +183,7 @@ class Gathering:
         self._make(outcomes, is_lazy)
 
     def _hand_over(self, batch: Sequence[_Order]) -> None:
-        """Let the first who has come since work for the rest, and wake those who are done."""
+        """Let the first that has arrived since lead the rest, and wake the finished ones."""
         for order in batch:
             order.is_done = True
         self._pass_on()
@@ -199,11 +199,11 @@ class Gathering:
                 first.wake.release()
             elif first is not None:
                 stranded = self._take()
-        # Who should have led them was interrupted; they come again.
+        # Their leader was interrupted; they queue again.
         _wake(stranded)
 
     def _resign(self, order: _Order) -> None:
-        """Take back the order of a thread that was interrupted while it waited, if nobody has begun with it."""
+        """Withdraw the order of a thread that was interrupted while it waited, if no work on it has begun."""
         with self._gate:
             if order in self._queue:
                 self._queue.remove(order)
@@ -212,7 +212,7 @@ class Gathering:
 
 
 def _wake(orders: Sequence[_Order]) -> None:
-    """Wake threads, those with a bell all at once."""
+    """Wake threads; those with a bell all at once."""
     listening = 0
     for order in orders:
         if order.bell is not None:

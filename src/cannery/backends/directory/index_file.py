@@ -1,7 +1,7 @@
-"""The file of a directory's catalogue: derived from the truth and never trusted over it.
+"""The file of a directory's catalogue: derived from the store and never trusted over it.
 
-A file that is damaged or of another version is thrown away and built again. SQLite keeps no checksums of its pages,
-so two are added: ``index_seal`` compares its pages with theirs, some at a time, and each row has its own, which is
+A file that is damaged or of another version is discarded and rebuilt. SQLite has no checksums for its pages, so two are
+added: ``index_seal`` compares its pages with their checksums, some at a time, and each row has its own, which is
 checked whenever the row is read.
 """
 
@@ -25,20 +25,20 @@ from cannery.errors import InputError, StorageError, StoreUnavailableError
 T = TypeVar("T")
 
 _VERSION = 6
-# From this version on SQLite can take deleted words out of its file at once.
+# From this version on SQLite can remove deleted words from its file at once.
 _DELETES_WORDS = sqlite3.sqlite_version_info >= (3, 42)
 _TRIES = 50
-# A larger file is not written anew by every gc.
+# A larger file is not rewritten by every gc.
 _LARGEST = 16 << 20
 _PAUSE = 0.01
 
 
 class DiscardedError(StoreUnavailableError):
-    """The tables were damaged and have been thrown away: ask again."""
+    """The tables were damaged and have been discarded: query again."""
 
 
 class IndexFile:
-    """The tables; what goes into them is decided in ``catalogue``."""
+    """The tables; ``catalogue`` decides their content."""
 
     def __init__(self, path: str | None) -> None:
         self._path = path
@@ -46,11 +46,11 @@ class IndexFile:
         self._opening: _Opening | None = None
         self._is_closed = False
         self.rebuilds = 0
-        # Whether words were taken out that SQLite leaves in its file for now.
+        # Whether words were removed that SQLite leaves in its file for now.
         self.has_forgotten = False
 
     def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Look at one state of the tables; DiscardedError if they were damaged and are empty now."""
+        """Read one state of the tables; DiscardedError if they were damaged and are empty now."""
         return self._use(work, "BEGIN")
 
     def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
@@ -71,7 +71,7 @@ class IndexFile:
                 self.discard()
                 raise DiscardedError(f"the index: {error}") from error
             except FileNotFoundError as error:
-                # Another process threw the file away while this one opened it.
+                # Another process discarded the file while this one opened it.
                 self._close()
                 raise DiscardedError(f"the index: {error}") from error
             except OSError as error:
@@ -99,16 +99,16 @@ class IndexFile:
         opening = _Opening(self._path)
         self.rebuilds += opening.is_rebuilt
         self._opening = opening
-        # A program that ends without closing its store has not damaged its index.
+        # A program that exits without closing its store has not damaged its index.
         opening.finalizer = weakref.finalize(self, opening.close)
         return opening
 
     def purge(self, *, is_thorough: bool) -> bool:
-        """Leave nothing in any file of what was taken out of the tables; whether nothing is left for certain.
+        """Remove all traces of deleted rows from all files; whether that is certain.
 
-        SQLite zeroes what is deleted, but not copies of rows that it moved from one page to another before. Only a file
-        that is written anew has none, which takes time in proportion to it: where it is large, only ``is_thorough``
-        does that.
+        SQLite zeroes deleted rows, but not copies of rows that it moved from one page to another before. Only a
+        rewritten file has none, which takes time proportional to its size: a large file is rewritten only if
+        ``is_thorough``.
         """
         if self._path is None:
             return True
@@ -121,18 +121,18 @@ class IndexFile:
                 if self._opening is None or self._opening.shorten():
                     return is_clean
                 time.sleep(_PAUSE)
-            # Somebody reads all the time: what is thrown away keeps nothing.
+            # Readers are continuously active: a discarded file keeps nothing.
             self.discard()
         return True
 
     def _write_anew(self, *, is_thorough: bool) -> bool:
-        """Write the file anew, unless nothing was taken out since that was done last; whether it need not be now."""
+        """Rewrite the file, unless nothing was removed since the last rewrite; whether it is clean now."""
         if self.read(_is_free_of_freed):
             return True
         if not is_thorough and Path(str(self._path)).stat().st_size > _LARGEST:
             return False
         with self._lock, contextlib.suppress(sqlite3.OperationalError):
-            # Readers of other processes may be in the way.
+            # Readers of other processes may prevent it.
             if self._opening is not None:
                 self._opening.connection.execute("VACUUM")
                 self.write(lambda one: one.execute("DELETE FROM progress WHERE name = 'freed'"))
@@ -140,7 +140,7 @@ class IndexFile:
         return False
 
     def discard(self) -> None:
-        """Throw the tables away."""
+        """Discard the tables."""
         with self._lock:
             self.rebuilds += 1
             self._close()
@@ -148,7 +148,7 @@ class IndexFile:
                 remove_files(self._path)
 
     def close(self) -> None:
-        """Let go of the file for good."""
+        """Close the file permanently."""
         with self._lock:
             self._is_closed = True
             self._close()
@@ -160,7 +160,7 @@ class IndexFile:
 
 
 class _Opening:
-    """One connection, and this process's stay in the file that it is to."""
+    """One connection, and this process's presence in the file that it opened."""
 
     def __init__(self, path: str | None) -> None:
         self._process = os.getpid()
@@ -195,9 +195,9 @@ class _Opening:
         self._inode = None if path is None else Path(path).stat().st_ino
 
     def is_current(self) -> bool:
-        """Whether this is still the file that others find, and this process the one that opened it."""
+        """Whether the name still leads to this file, and this process is the one that opened it."""
         if os.getpid() != self._process:
-            # A forked child must not close what its parent uses.
+            # A forked child must not close its parent's connection.
             _inherited.append(self)
             return False
         if self._path is None:
@@ -208,21 +208,21 @@ class _Opening:
             return False
 
     def shorten(self) -> bool:
-        """Move the log into the file; False if readers are in the way."""
+        """Checkpoint the log into the file; False if readers prevent it."""
         return self._stay is None or self._stay.shorten(self.connection)
 
     def look(self) -> None:
-        """Compare some pages of the file with their checksums, if that is due."""
+        """Compare some pages of the file with their checksums, if due."""
         if self._stay is not None:
             self._stay.look()
 
     def tidy(self) -> None:
-        """Move a log that has grown long into the file."""
+        """Checkpoint a long log into the file."""
         if self._stay is not None and self._stay.is_due():
             self._stay.tidy(self.connection)
 
     def close(self) -> None:
-        """Let go; closing twice is fine."""
+        """Close; a second call has no effect."""
         if os.getpid() != self._process:
             return
         if self.finalizer is not None:
@@ -256,7 +256,7 @@ def _make_tables(connection: sqlite3.Connection, stay: Stay | None) -> None:
 
 
 def note_freed(connection: sqlite3.Connection) -> None:
-    """Note that something was taken out of which copies may be in the file."""
+    """Record that rows were removed of which copies may be in the file."""
     connection.execute("INSERT OR REPLACE INTO progress VALUES ('freed', '')")
 
 
@@ -266,7 +266,7 @@ def _is_free_of_freed(connection: sqlite3.Connection) -> bool:
 
 
 def remove_files(path: str) -> None:
-    """Take an index away, whatever state it is in."""
+    """Remove an index, whatever its state."""
     for suffix in (".seal", "", "-wal", "-shm"):
         Path(path + suffix).unlink(missing_ok=True)
 

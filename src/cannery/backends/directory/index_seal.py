@@ -1,16 +1,16 @@
-"""Whether a SQLite file is what was written: a checksum of each page, kept in a file beside it.
+"""Detects damage to a SQLite file: a checksum of each page, kept in a file beside it.
 
-SQLite checks the frames of its write-ahead log when it takes them up after a crash, and nothing in the file itself.
-Here the file changes only by checkpoints of our own, and the pages that one moves are in the log before, so their
-checksums cost no look at the rest. Pages are compared with them a few at a time: some when somebody comes into a file
-that no one is in, more while it is used, all in turn. So neither opening nor closing takes time in proportion to the
-file, and a bit that flipped in it is found. Who is in the file is said by a shared flock on a file beside it.
+SQLite verifies the frames of its write-ahead log when it recovers them after a crash, and nothing in the file itself.
+Here the file changes only by our own checkpoints, and the pages that one moves are in the log before, so their
+checksums need no read of the other pages. Pages are compared with them a few at a time: some when a process enters a
+file that no other uses, more while it is used, in rotation. So neither opening nor closing takes time proportional to
+the file, and a flipped bit is found. A shared flock on a file beside it shows which processes are in the file.
 
-The seal is a header (``_Header``) and four bytes for each page. While pages are moved it says so: if that is
-interrupted, those that are in the log are not compared, because SQLite moves them again.
+The seal is a header (``_Header``) and four bytes for each page. It is marked while pages are moved: if that is
+interrupted, the pages in the log are not compared, because SQLite moves them again.
 
-Closing a file drops the locks that SQLite has on it in the same process (https://www.sqlite.org/howtocorrupt.html,
-2.2), so what was opened to look at pages is closed when no connection of this process to it is left.
+Closing a file drops SQLite's locks on it in the same process (https://www.sqlite.org/howtocorrupt.html, 2.2), so
+descriptors that were opened to read pages are closed when no connection of this process to the file is left.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _FRAME = struct.Struct(">6I")
 
 
 class _Header(NamedTuple):
-    """How long a page is, how many there are, which is compared next, and whether some are being moved."""
+    """The page size, the number of pages, the next page to compare, and whether pages are being moved."""
 
     page: int
     pages: int
@@ -62,7 +62,7 @@ def _decode_header(data: bytes) -> _Header | None:
 
 
 class _Log(NamedTuple):
-    """What is committed in a write-ahead log: the last state of each page, and how many pages there are."""
+    """The committed content of a write-ahead log: the last state of each page, and the number of pages."""
 
     page: int
     pages: int
@@ -96,7 +96,7 @@ def _read_log(path: Path) -> tuple[_Log, bytes]:
 
 
 class _Opened:
-    """Descriptors that are closed when no stay of this process in a file is left."""
+    """Descriptors that are closed when this process leaves the file."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -125,7 +125,7 @@ _opened = _Opened()
 
 
 class Stay:
-    """This process's stay in a file."""
+    """This process's presence in a file."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -148,17 +148,17 @@ class Stay:
             raise
 
     def is_alone(self) -> bool:
-        """Whether nobody else is in the file, who then has to wait until we settle or leave."""
+        """Whether no other process is in the file; others then wait until we settle or leave."""
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            # Trying has cost us the lock that we had.
+            # The attempt has released the lock that we held.
             fcntl.flock(self._lock, fcntl.LOCK_SH)
             return False
         return True
 
     def renew(self) -> None:
-        """Forget the file, which was thrown away."""
+        """Forget the file, which was discarded."""
         self._pages = None
         self._unseen = 0
         if self._seals is not None:
@@ -166,13 +166,13 @@ class Stay:
             self._seals = None
 
     def settle(self) -> None:
-        """Let others in."""
+        """Let other processes in."""
         fcntl.flock(self._lock, fcntl.LOCK_SH)
 
     # Comparing
 
     def _is_sealed(self) -> bool:
-        """Whether there is a seal, and the pages that are looked at first are as it says."""
+        """Whether there is a seal, and it matches the pages that are compared first."""
         header = self._header()
         if header is None or not self._file.exists():
             return False
@@ -183,7 +183,7 @@ class Stay:
         return self._compare(_FIRST_LOOK)
 
     def _header(self) -> _Header | None:
-        """What the seal says; None if there is none."""
+        """The header of the seal; None if there is none."""
         if self._seals is None:
             try:
                 self._seals = os.open(self._seal, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
@@ -202,7 +202,7 @@ class Stay:
         return self._pages
 
     def look(self) -> None:
-        """Compare some more pages, if that is due; DatabaseError if one is damaged."""
+        """Compare some more pages, if due; DatabaseError for a damaged one."""
         now = time.monotonic()
         if not self._unseen or now - self._looked < _EACH:
             return
@@ -249,10 +249,10 @@ class Stay:
                 return False
         return True
 
-    # Moving pages
+    # Checkpoints
 
     def is_due(self) -> bool:
-        """Whether the log has grown so far that moving it into the file is worth that."""
+        """Whether the log is long enough for a checkpoint to be worth it."""
         try:
             # A hot path: no Path here.
             grown = os.stat(self._log_name).st_size  # noqa: PTH116
@@ -260,11 +260,11 @@ class Stay:
             return False
         if grown <= _DUE or grown <= min(self._file.stat().st_size // 4, _LARGEST):
             return False
-        # A log that was moved stays as long as it was until somebody writes to it again.
+        # A log keeps its length after a checkpoint until the next write to it.
         return time.monotonic() - self._tidied > _EACH or grown > 2 * _LARGEST
 
     def tidy(self, connection: sqlite3.Connection) -> None:
-        """Move the log into the file."""
+        """Checkpoint the log into the file."""
         if self.is_alone():
             self.shorten(connection)
             self.settle()
@@ -273,7 +273,7 @@ class Stay:
         self._tidied = time.monotonic()
 
     def shorten(self, connection: sqlite3.Connection) -> bool:
-        """Move the log into the file and cut it; whether all of it could be moved."""
+        """Checkpoint the log into the file and truncate it; whether all of it could be moved."""
         return self._move(connection, "TRUNCATE")
 
     def _move(self, connection: sqlite3.Connection, how: str) -> bool:
@@ -283,7 +283,7 @@ class Stay:
             is_busy, frames, moved = connection.execute(f"PRAGMA wal_checkpoint({how})").fetchone()
             if is_busy:
                 return False
-            # What others have written since is moved too, and must be noted while it is in the log.
+            # Later frames of other processes are moved too, and must be recorded while they are in the log.
             if frames == moved and (is_cut or frames == log.frames):
                 break
         header = self._header()
@@ -308,7 +308,7 @@ class Stay:
         return log
 
     def begin(self) -> None:
-        """Make a seal for a file that is new."""
+        """Create a seal for a new file."""
         data = os.pread(self._fd(), os.fstat(self._fd()).st_size, 0)
         page = int.from_bytes(data[16:18], "big") if len(data) > 18 else 0
         page = 65536 if page == 1 else page
@@ -332,7 +332,7 @@ class Stay:
     # Leaving
 
     def leave(self, connection: sqlite3.Connection | None = None) -> None:
-        """Close a connection and go; the last one leaves an empty log."""
+        """Close a connection and leave; the last process leaves an empty log."""
         if self._is_over:
             return
         self._is_over = True

@@ -1,4 +1,4 @@
-"""Looking at what the layers above do not: the names in the folders; headers, checksums and hashes of content."""
+"""Inspects what the layers above do not read: the names in the folders; headers, checksums and hashes of content."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _WINDOW = 256 << 10
 
 
 def identifiers_of(files: Files) -> tuple[list[str], list[str]]:
-    """The conversations of a store, and what has the name of one and is no folder."""
+    """The conversations of a store, and entries with such names that are not folders."""
     folders = {name for name in files.folders(CONVERSATIONS) if is_identifier(name)}
     strange = {name for name in files.names(CONVERSATIONS) if is_identifier(name)} - folders
     return sorted(folders), sorted(strange)
@@ -80,7 +80,7 @@ def inspect(files: Files, packs: Packs, progress: Progress | None) -> Inspection
 
 
 def _damaged_metadata(files: Files) -> Iterator[Damage]:
-    """The metadata of which one copy is damaged; where all are, reading it raises."""
+    """Metadata with one damaged copy; if all copies are damaged, reading it raises."""
     for identifier in identifiers_of(files)[0]:
         name = metadata_name(identifier)
         data = read_whole(files, name)
@@ -92,7 +92,7 @@ def _damaged_metadata(files: Files) -> Iterator[Damage]:
 
 
 class _Window:
-    """One file read forwards, in pieces that stay in the processor's cache."""
+    """One file read forwards, in pieces that fit the processor's cache."""
 
     def __init__(self, files: Files, fd: int) -> None:
         self._files = files
@@ -101,7 +101,7 @@ class _Window:
         self._data = b""
 
     def read(self, length: int, offset: int) -> bytes:
-        """Up to so many bytes."""
+        """Read a number of bytes, or fewer at the end."""
         at = offset - self._start
         if at < 0 or at + length > len(self._data):
             self._data = self._files.read(self._fd, max(length, _WINDOW), offset)
@@ -110,13 +110,14 @@ class _Window:
 
 
 def _problem(window: _Window, record: Record, hashing: Hashing) -> str | None:
-    """What is wrong with a record whose header is sound."""
+    """The damage of a record whose header is sound."""
     try:
         if max(record.place.stored, record.place.size) > _WINDOW:
             check_stored(window.read, record, hashing)
             return None
         stored = window.read(record.place.stored, record.place.offset + HEADER.size)
-        # The hash of plain content says all that its checksum could; a frame may hide a flipped bit from it.
+        # The hash of plain content covers all that its checksum does; a compressed frame may hide a flipped bit from
+        # it.
         if record.flags != PLAIN and zlib.crc32(stored) != record.check:
             return "the stored bytes do not match their checksum"
         decode_stored(stored, record, hashing)

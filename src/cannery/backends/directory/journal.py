@@ -1,7 +1,7 @@
-"""The journal: changes as lists of positioned writes, durable before anything else is touched.
+"""The journal: changes as lists of positioned writes, durable before any other file is changed.
 
-Section 6 of ``docs/storage-format.md`` has the layout. This module knows the bytes; when they are
-written, synced and placed is decided in ``commits``.
+Section 6 of ``docs/storage-format.md`` has the layout. This module handles the bytes; ``commits`` decides when they are
+written, synced and placed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MAGIC = b"CNRYJRNL"
 _VERSION = 1
 _RECORD = struct.Struct("<4sIQQQ")
 _RECORD_MAGIC = b"CJR1"
-# What a record begins with after its magic and checksum.
+# The fields of a record after its magic and checksum.
 _PLACE = struct.Struct("<QQQ")
 _OPERATION = struct.Struct("<BBHIQQ")
 _SLOT = struct.Struct("<QQQI")
@@ -34,13 +34,13 @@ _PROGRESS = struct.Struct("<QQQ")
 # The slots of ``journal.state``.
 _WRITTEN, _PLACED, _ABANDONED = 0, 64, 128
 _TRIES = 1000
-# No file of a store is so long.
+# No file of a store is this long.
 _FURTHEST = 1 << 44
 _STEPS = (256 << 10, 1 << 20)
 
 
 class Operation(NamedTuple):
-    """Write bytes at the end of a file (WRITE), over others in it (OVERWRITE), or in its place (REPLACE)."""
+    """Write bytes at the end of a file (WRITE), over existing ones (OVERWRITE), or in place of the file (REPLACE)."""
 
     kind: int
     name: str
@@ -49,9 +49,9 @@ class Operation(NamedTuple):
 
 
 class Draft:
-    """The operations of one record while they are gathered, for one change after the other.
+    """The operations of one record while they are gathered, change by change.
 
-    Writes to one file follow upon each other, because offsets are given out one after the other; so they are one.
+    Writes to one file are adjacent, because offsets are assigned in order; so they are merged.
     """
 
     __slots__ = ("_overwrites", "_replaced", "_writes", "size")
@@ -72,17 +72,17 @@ class Draft:
         self.size += len(data)
 
     def replace(self, name: str, data: bytes) -> None:
-        """Put bytes in place of a file."""
+        """Replace a file."""
         self._replaced[name] = data
         self.size += len(data)
 
     def overwrite(self, name: str, offset: int, data: bytes) -> None:
-        """Put bytes over others of a file, whose end stays where it is."""
+        """Overwrite bytes of a file, without changing its length."""
         self._overwrites.append(Operation(OVERWRITE, name, offset, data))
         self.size += len(data)
 
     def operations(self) -> list[Operation]:
-        """What was gathered."""
+        """The gathered operations."""
         writes = [
             Operation(WRITE, name, offset, b"".join(pieces))
             for name, (offset, pieces) in self._writes.items()
@@ -92,7 +92,7 @@ class Draft:
 
 
 class Progress(NamedTuple):
-    """A slot of ``journal.state``: how far something has come in an epoch."""
+    """A slot of ``journal.state``: how far a step has come in an epoch."""
 
     epoch: int
     position: int
@@ -162,12 +162,12 @@ class Journal:
             undo.pop_all()
         self._allocated = 0
         self._is_closed = False
-        # What each slot said last: it mostly still does.
+        # The last value of each slot, which rarely changes.
         nothing = (b"", Progress(0, 0))
         self._seen = dict.fromkeys((_WRITTEN, _PLACED, _ABANDONED), nothing)
 
     def close(self) -> None:
-        """Let go of both files."""
+        """Close both files."""
         self._is_closed = True
         self._files.close(self._fd)
         self._files.close(self._state)
@@ -177,15 +177,15 @@ class Journal:
         return _epoch_in(self._files.read(self._fd, _HEADER.size, 0))
 
     def is_blank(self) -> bool:
-        """Whether nothing has ever been written, so that no header is no damage."""
+        """Whether nothing has ever been written, so that a missing header is not damage."""
         return not self._files.read(self._fd, _HEADER.size, 0).strip(b"\0")
 
     def is_small(self) -> bool:
-        """Whether no room for records is allocated."""
+        """Whether no space for records is allocated."""
         return self._files.size(self._fd) <= START
 
     def begin(self, *, shrink: bool = False) -> int:
-        """Start a new epoch, durably: everything in the journal is void from here on."""
+        """Begin a new epoch, durably: all earlier records in the journal become void."""
         epoch = int.from_bytes(os.urandom(8), "little") | 1
         rest = struct.pack("<QQ", epoch, 0)
         head = struct.pack("<8sII", _MAGIC, _VERSION, zlib.crc32(rest))
@@ -198,7 +198,7 @@ class Journal:
         return epoch
 
     def write(self, record: bytes, position: int) -> None:
-        """Put a record at a place, over zeros that are already there."""
+        """Write a record at a place, over existing zeros."""
         if position + len(record) > self._allocated:
             self._allocate(position + len(record))
         self._files.write(self._fd, record, position)
@@ -218,7 +218,7 @@ class Journal:
         self._files.sync(self._fd)
 
     def operations(self, start: int, stop: int) -> Iterator[tuple[int, Operation]]:
-        """What is journaled between two places that are known to hold whole records, with each record's end."""
+        """The operations between two places that are known to hold whole records, with each record's end."""
         data = self._files.read(self._fd, stop - start, start)
         at = 0
         while at < len(data):
@@ -233,16 +233,16 @@ class Journal:
                 yield start + at, operation
 
     def valid_end(self, epoch: int, start: int = START) -> int:
-        """Where the unbroken run of valid records ends."""
+        """The end of the unbroken run of valid records."""
         size = self._files.size(self._fd)
         while (after := self._after_valid(epoch, start, size)) is not None:
             start = after
         return start
 
     def has_valid_behind(self, epoch: int, start: int) -> bool:
-        """Whether a valid record of the epoch lies anywhere after a place."""
+        """Whether a valid record of the epoch exists after a place."""
         size = self._files.size(self._fd)
-        # A file that was cut may end in the padding of its last valid record.
+        # A truncated file may end in the padding of its last valid record.
         data = self._files.read(self._fd, max(size - start, 0), start)
         at = data.find(_RECORD_MAGIC)
         while at >= 0:
@@ -275,32 +275,32 @@ class Journal:
         return name
 
     def written(self) -> Progress | None:
-        """How far records go; guarded by the write lock. None if it cannot be trusted."""
+        """The end of written records; guarded by the write lock. None if unreliable."""
         return self._slot(_WRITTEN)
 
     def placed(self) -> Progress | None:
-        """Up to where records are durable and in their files; guarded by the commit lock."""
+        """The end of the records that are durable and placed; guarded by the commit lock."""
         return self._slot(_PLACED)
 
     def note_written(self, progress: Progress) -> None:
-        """Publish how far records go."""
+        """Publish the end of written records."""
         self._note(progress, _WRITTEN)
 
     def note_placed(self, progress: Progress) -> None:
-        """Publish up to where records are placed."""
+        """Publish the end of placed records."""
         self._note(progress, _PLACED)
 
     def abandoned(self) -> Progress:
-        """The epoch that was given up last and where, and how many have been (``pending``)."""
+        """The last abandoned epoch and its place, and how many were abandoned (``pending``)."""
         return self._slot(_ABANDONED) or Progress(0, 0)
 
     def note_abandoned(self, progress: Progress) -> None:
-        """Publish that an epoch is given up: what lies behind a place in it is not durable."""
+        """Publish that an epoch is abandoned: records after a place in it are not durable."""
         self._note(progress, _ABANDONED)
 
     def _slot(self, offset: int) -> Progress | None:
         if self._is_closed:
-            # A reader finds what this process left, and a writer is refused by the locks.
+            # A reader sees this process's last state, and a writer is refused by the locks.
             return self._seen[offset][1]
         for _ in range(_TRIES):
             data = self._shared[offset : offset + _SLOT.size]

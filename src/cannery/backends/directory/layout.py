@@ -1,4 +1,4 @@
-"""The names of the files in a store (``docs/storage-format.md``, section 1), and which may be written.
+"""The names of the files in a store (``docs/storage-format.md``, section 1), and which of them may be written.
 
 A name from the journal or a listing is used only if it is one of these.
 """
@@ -21,10 +21,10 @@ LOCKS = "locks"
 TRASH = "trash"
 REGISTRY = "registry"
 EXCHANGES = "gateway/exchanges.jsonl"
-# Where an earlier version put the file when it had grown.
+# Where an earlier version moved the file at some size.
 OLD_EXCHANGES = "gateway/exchanges.old.jsonl"
 INDEX = "index.sqlite"
-# Nothing writes one that ends in "-journal", but SQLite opens it where it is there.
+# Nothing writes one that ends in "-journal", but SQLite opens it if it exists.
 INDEX_FILES = tuple(INDEX + suffix for suffix in ("", "-wal", "-shm", "-journal", ".seal", ".lock"))
 LOCK_FILES = tuple(f"{LOCKS}/{name}" for name in ("live", "write", "commit", "collect"))
 DIRECTORIES = (CONVERSATIONS, CONTENT, CHANGES, LOCKS, TRASH, REGISTRY)
@@ -45,23 +45,23 @@ _NUMBERED = re.compile(r"([0-9]{8})\.(?:pack|log)")
 
 @functools.lru_cache(1024)
 def log_name(identifier: str) -> str:
-    """Where a conversation's lines are."""
+    """The file of a conversation's lines."""
     return f"{CONVERSATIONS}/{identifier}/{LOG}"
 
 
 @functools.lru_cache(1024)
 def metadata_name(identifier: str) -> str:
-    """Where a conversation's metadata is."""
+    """The file of a conversation's metadata."""
     return f"{CONVERSATIONS}/{identifier}/{_METADATA}"
 
 
 def pack_name(number: int) -> str:
-    """Where content is."""
+    """The file of a content pack."""
     return f"{CONTENT}/{number:08}.pack"
 
 
 def stage_name() -> str:
-    """A new name for content that is on its way to a pack of its own."""
+    """A new name for content that will become a pack of its own."""
     return f"{CONTENT}/{os.urandom(8).hex()}.stage"
 
 
@@ -71,19 +71,19 @@ def is_staged(name: str) -> bool:
 
 
 def pack_index_name(number: int) -> str:
-    """Where the places of a pack's content are."""
+    """The file with the places of a pack's content."""
     return f"{CONTENT}/{number:08}.idx"
 
 
 @functools.lru_cache(4)
 def changes_name(generation: int) -> str:
-    """Where changes are noted."""
+    """A file of the change log."""
     return f"{CHANGES}/{generation:08}.log"
 
 
 @functools.lru_cache(4)
 def registry_name(number: int) -> str:
-    """Where keys and claims are noted."""
+    """A file of keys and claims."""
     return f"{REGISTRY}/{number:08}.log"
 
 
@@ -99,17 +99,17 @@ def is_numbered(name: str) -> bool:
 
 
 def grave_name(identifier: str) -> str:
-    """A new name for a conversation that gc takes out."""
+    """A new name for a conversation that gc removes."""
     return f"{TRASH}/{identifier}-{os.urandom(4).hex()}"
 
 
 def is_grave(name: str) -> bool:
-    """Whether a directory's name in the trash was given by gc."""
+    """Whether gc gave a directory in the trash its name."""
     return _GRAVE.fullmatch(name) is not None
 
 
 def check_written(name: str) -> str:
-    """Refuse a journaled name that the journal may not write."""
+    """Refuse a name that the journal may not write."""
     if _WRITTEN.fullmatch(name) is None:
         raise DamageError(JOURNAL, f"names a file that it may not write: {name[:100]!r}")
     return name

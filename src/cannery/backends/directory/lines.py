@@ -1,9 +1,9 @@
-"""Sealed lines: each ends in its ordinal and a checksum, so that it can be judged alone.
+"""Sealed lines: each ends in its ordinal and a checksum, so that it can be verified alone.
 
-``{...,"check":"<ordinal>.<crc32>"}``: section 2 of ``docs/storage-format.md``. Because every line knows
-its position, damage never shifts the others, and any position is found by bisection. What has a valid seal is a line,
-also where the newline around it is damaged; what has none, and was written by another program, is read and told as
-unsealed; the rest is damage.
+``{...,"check":"<ordinal>.<crc32>"}``: section 2 of ``docs/storage-format.md``. Because every line has its position,
+damage never shifts the others, and any position is found by bisection. A row with a valid seal is a line, even if the
+newline around it is damaged; a row without a seal that another program wrote is read and reported as unsealed; any
+other row is damage.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from cannery.backends._contract import Damage, Reading
 from cannery.backends._seals import LONGEST_SEAL, SEAL, are_as_written, ordinal_of
 
-# A seal whose name is damaged, which must not make a line of ours look like one of another program.
+# A seal with a damaged name, which must not make a line of ours look like one of another program.
 _NAMELESS_SEAL = re.compile(rb'"\s*:\s*"[0-9]{1,18}\.[0-9a-f]{8}"\s*\}\s*$')
 _CHECK = 10
-# A line that says that more than this are missing before it is not believed: memory would be needed for each.
+# A line that claims that more than this are missing before it is not trusted: each would need memory.
 _MOST_MISSING = 1 << 20
 _SHORTEST = len(b'{"check":"0.00000000"}\n')
 _PROBE = 1 << 13
@@ -33,7 +33,7 @@ Read: TypeAlias = Callable[[int, int], bytes]
 
 
 def judge(data: bytes, where: str, base: int, first: int) -> Reading:
-    """Judge lines, of which the first should have the ordinal ``first`` in a log that begins at ``base``."""
+    """Verify lines, of which the first should have the ordinal ``first`` in a log that begins at ``base``."""
     rows = data.split(b"\n")
     tail = rows.pop()
     if not tail and are_as_written(rows, first):
@@ -54,7 +54,7 @@ class _Piece(NamedTuple):
 
 
 class _Sorting:
-    """Puts what can be trusted where it says it belongs, and reports the rest."""
+    """Puts valid lines at their positions, and reports the rest."""
 
     def __init__(self, where: str, first: int, line: int) -> None:
         self._where = where
@@ -65,7 +65,7 @@ class _Sorting:
         self._broken: list[tuple[int, str]] = []
 
     def add(self, row: bytes, *, is_cut: bool = False) -> None:
-        """Sort a row, of which ``is_cut`` says that no newline ends it."""
+        """Process a row; ``is_cut`` if no newline ends it."""
         self._line += 1
         if not row.strip():
             self._report("an empty line", is_lost=False)
@@ -112,19 +112,19 @@ class _Sorting:
         ]
 
     def _settle(self) -> None:
-        """Where no ordinal says how many lines were damaged, each of them has been one."""
+        """Without an ordinal that tells how many lines were damaged, each of them counts as one."""
         self._name_broken()
         self._found += [None] * len(self._broken)
         self._broken = []
 
     def reading(self) -> Reading:
-        """What was found."""
+        """The result."""
         self._settle()
         return Reading(self._first, self._found, tuple(self._damages))
 
 
 def _pieces(row: bytes) -> Iterator[_Piece]:
-    """The lines in a row, which are several where a newline between them is damaged, and what is left."""
+    """The lines in a row (several if a newline between them is damaged), and the remaining bytes."""
     ordinal = ordinal_of(row)
     if ordinal is not None:
         yield _Piece(row, ordinal)
@@ -137,7 +137,7 @@ def _pieces(row: bytes) -> Iterator[_Piece]:
         at = end - _CHECK
         if check == int(found[2], 16):
             yield _Piece(row[start:end], int(found[1]))
-            # What was a newline may be any byte now, or none at all.
+            # A damaged newline may be any byte, or missing.
             start = at = end + (row[end : end + 2] != b'{"')
             check = 0
     if start < len(row):
@@ -154,7 +154,7 @@ _decode_plain = msgspec.json.Decoder(_Plain).decode
 
 
 def is_plain(row: bytes) -> bool:
-    """Whether a row is an object that another program has written, and no damaged line of ours."""
+    """Whether a row is an object of another program, and not a damaged line of ours."""
     if _NAMELESS_SEAL.search(row, max(len(row) - LONGEST_SEAL, 0)):
         return False
     try:
@@ -164,7 +164,7 @@ def is_plain(row: bytes) -> bool:
 
 
 def end_of_tail(tail: bytes) -> int:
-    """Where the newline belongs that ends the last line of a log: behind it, or in the place of a damaged one."""
+    """The place of the newline that ends the last line of a log: after it, or in place of a damaged one."""
     *_, last = _pieces(tail)
     if last.ordinal is None:
         return len(tail)
@@ -172,7 +172,7 @@ def end_of_tail(tail: bytes) -> int:
 
 
 def offset_after(data: bytes, count: int) -> int | None:
-    """Where the first so many lines of a log end; None if it has no more, or if anything in it is damaged."""
+    """The offset after a number of lines of a log; None if it has fewer, or if anything in it is damaged."""
     rows = data.split(b"\n")
     if rows.pop() or count >= len(rows):
         return None
@@ -183,7 +183,7 @@ def offset_after(data: bytes, count: int) -> int | None:
 
 
 def find_end(read: Read, size: int, where: str, base: int) -> int:
-    """The position after the last line, from the end of the log alone unless that is damaged."""
+    """The position after the last line, read from the end of the log alone unless that is damaged."""
     if size == 0:
         return base
     length = min(size, _PROBE)
@@ -220,7 +220,7 @@ def read_range(
     )
     lines = whole.lines[begin - first : until]
     if lines and lines[0] is None and all(damage.position != begin for damage in inside):
-        # A gap that begins before what was asked for.
+        # A gap that begins before the requested range.
         inside = (Damage(where, "line(s) missing", position=begin), *inside)
     return Reading(begin, lines, inside)
 
@@ -271,7 +271,7 @@ def _read_until(read: Read, size: int, offset: int, stop: int | None) -> bytes:
     while offset + len(data) < size:
         more = read(min(length, size - offset - len(data)), offset + len(data))
         if not more:
-            # The log was cut meanwhile.
+            # The log was truncated meanwhile.
             break
         data += more
         cut = data.rfind(b"\n")
@@ -283,7 +283,7 @@ def _read_until(read: Read, size: int, offset: int, stop: int | None) -> bytes:
 
 
 def _first_ordinal(data: bytes, base: int) -> int:
-    """The ordinal of the first line; found from the next sound one if it is damaged itself."""
+    """The ordinal of the first line, derived from the next sound one if it is damaged itself."""
     for index, row in enumerate(data.split(b"\n")):
         ordinal = ordinal_of(row)
         if ordinal is not None:

@@ -1,7 +1,7 @@
-"""Coming into a store and leaving it: who is alone in it sets it up, recovers it and cleans up after itself.
+"""Opening and leaving a store: a process that is alone in it sets it up, recovers it and cleans up.
 
-Every process holds a shared flock on ``locks/live`` as long as the store is open. Whoever can have it
-exclusively knows that no one else is there.
+Every process holds a shared flock on ``locks/live`` as long as the store is open. A process that can get it exclusively
+knows that no other one uses the store.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ _SHOWN = 5
 
 
 class _Marker(Struct):
-    """What ``cannery.json`` says."""
+    """The content of ``cannery.json``."""
 
     format: str
     version: int
 
 
 class Presence:
-    """This process's stay in a store."""
+    """This process's presence in a store."""
 
     def __init__(self, files: Files) -> None:
         self._files = files
@@ -74,7 +74,7 @@ class Presence:
         if data is not None and version is None:
             self._mended = (Damage(MARKER, "damaged; it was written anew", is_lost=False),)
         if version != _VERSION:
-            # Before anything else that has a name of the layout, so that such names without a marker are the user's.
+            # Before anything else with a name of the layout, so that such names without a marker are the user's.
             marker = seal(msgspec.json.encode({"format": _FORMAT, "version": _VERSION}), 0)
             write_whole(self._files, MARKER, marker, durable=True)
             self._files.sync_directory("")
@@ -83,11 +83,11 @@ class Presence:
             self._files.sync_directory("")
 
     def close(self) -> None:
-        """Let go of the lock."""
+        """Release the lock."""
         self._files.close(self._live)
 
     def enter(self, commits: Commits) -> list[Damage]:
-        """Recover the store if nobody else is there; what was found on the way."""
+        """Recover the store if no other process uses it; returns the problems found."""
         if not self._is_alone:
             return []
         damages = [*self._mended, *commits.recover(is_first=True)]
@@ -105,7 +105,7 @@ class Presence:
         return damages
 
     def leave(self, commits: Commits) -> None:
-        """Go; the last one leaves an empty journal."""
+        """Leave; the last process leaves an empty journal."""
         try:
             with contextlib.suppress(OSError):
                 if self._files.lock(self._live, wait=False):
@@ -116,7 +116,7 @@ class Presence:
 
 def check_place(files: Files) -> None:
     """Refuse a folder that is neither a store nor empty, and a store that this version cannot read."""
-    # In this order, because another process may be making the store at this moment.
+    # In this order, because another process may be creating the store at this moment.
     names = files.names("")
     if check_marker(files):
         return
@@ -132,7 +132,7 @@ def check_place(files: Files) -> None:
 
 
 def _is_blank(files: Files, name: str) -> bool:
-    """Whether something in a folder without a marker is what interrupted making of a store, or of a disk, leaves."""
+    """Whether an entry in a folder without a marker is left by an interrupted creation of a store or a new disk."""
     if name in {f"{MARKER}.new", "lost+found"}:
         return True
     if name not in DIRECTORIES or name not in files.folders(""):
@@ -147,7 +147,7 @@ def _size(files: Files, name: str) -> int:
 
 
 def check_marker(files: Files) -> bool:
-    """Whether there is a marker; refuses one of a store that this version cannot read."""
+    """Whether there is a marker; refuses a store that this version cannot read."""
     data = read_whole(files, MARKER)
     if data is None:
         return False
@@ -162,7 +162,7 @@ def check_marker(files: Files) -> bool:
 
 
 def version_of(data: bytes) -> int | None:
-    """The version that a marker says; None if it is damaged. Only version 1 had markers without a seal."""
+    """The version in a marker; None if it is damaged. Only version 1 had markers without a seal."""
     sealed = unseal(data)
     try:
         marker = msgspec.json.decode(sealed or data, type=_Marker)
@@ -173,7 +173,7 @@ def version_of(data: bytes) -> int | None:
 
 
 def empty_trash(files: Files) -> None:
-    """Take away for good what gc has taken out, and nothing else that may lie there."""
+    """Permanently delete what gc has removed, and nothing else in the trash."""
     for grave in filter(is_grave, files.folders(TRASH)):
         buried = f"{TRASH}/{grave}"
         names = files.names(buried)
@@ -185,10 +185,10 @@ def empty_trash(files: Files) -> None:
 
 
 def check_no_links(files: Files) -> None:
-    """Refuse links, and anything but files, in the place of what the store or its index opens by name."""
+    """Refuse links, and anything but files, in place of what the store or its index opens by name."""
     names = set(files.names(""))
     for name in names & set(DIRECTORIES):
-        # Looking for anything in it opens the folder, whatever it holds; listing it would take as long as it is large.
+        # Looking up an entry opens the folder, whatever it holds; listing it would take time proportional to its size.
         files.facts(f"{name}/{name}")
     for name in names & set(INDEX_FILES):
         facts = files.facts(name)

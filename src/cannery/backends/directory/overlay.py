@@ -1,8 +1,8 @@
-"""A store that cannot be written, for readers: what would be written stays in memory.
+"""A read-only store: writes stay in memory.
 
-Opening a store may have to write: a journal that was left behind is replayed. Here that happens on copies, so that
-everything above works as it does elsewhere. Nothing is locked; the store is read as it was when it was opened, and
-what others add meanwhile may be seen or not.
+Opening a store may have to write: a leftover journal is replayed. Here that happens on copies in memory, so that all
+code above works as usual. Nothing is locked; the store is read as it was when it was opened, and later changes of
+others may be seen or not.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ def is_read_only(files: OperatingSystem) -> bool:
 
 
 class Overlay(OperatingSystem):
-    """Files of the operating system, and in front of them those that were written here."""
+    """The file system, with files written here in front of it."""
 
     def __init__(self, root: str) -> None:
         super().__init__(root)
-        # By path; None for what was taken away.
+        # By path; None for a removed file.
         self._kept: dict[str, bytearray | None] = {}
         self._paths: dict[int, str] = {}
         self._last = _FIRST
 
     def make_root(self) -> None:
-        """It is there."""
+        """Nothing: the directory exists."""
 
     def open(self, path: str, *, create: bool = False) -> int:
         """A descriptor for reading, and for writing to memory."""
@@ -56,7 +56,7 @@ class Overlay(OperatingSystem):
         return self._last
 
     def close(self, fd: int) -> None:
-        """Let go of a descriptor."""
+        """Close a descriptor."""
         del self._paths[fd]
         if fd < _FIRST:
             os.close(fd)
@@ -84,7 +84,7 @@ class Overlay(OperatingSystem):
         return kept
 
     def size(self, fd: int) -> int:
-        """How long the file is."""
+        """The length of the file."""
         kept = self._kept.get(self._paths[fd])
         return super().size(fd) if kept is None else len(kept)
 
@@ -93,43 +93,43 @@ class Overlay(OperatingSystem):
         return fd >= _FIRST or super().is_named(fd)
 
     def truncate(self, fd: int, size: int) -> None:
-        """Cut the file."""
+        """Truncate the file."""
         del self._copy(fd)[size:]
 
     def sync(self, fd: int) -> None:
-        """Memory needs none."""
+        """Nothing: memory needs no sync."""
 
     def sync_directory(self, path: str) -> None:
-        """Memory needs none."""
+        """Nothing: memory needs no sync."""
 
     def sync_all(self) -> bool:
-        """Memory needs none."""
+        """Nothing: memory needs no sync."""
         return True
 
     def facts(self, path: str) -> Facts | None:
-        """None if it is not there."""
+        """None if the file does not exist."""
         if path not in self._kept:
             return super().facts(path)
         kept = self._kept[path]
         return None if kept is None else Facts(len(kept), 0, 0)
 
     def rename(self, old: str, new: str) -> None:
-        """Give a file another name."""
+        """Rename a file."""
         fd = self.open(old)
         self._kept[new] = self._copy(fd)
         self.close(fd)
         self._kept[old] = None
 
     def remove(self, path: str) -> None:
-        """Take a file away; fine if it is gone."""
+        """Remove a file; one that does not exist is not an error."""
         self._kept[path] = None
 
     def make_directory(self, path: str) -> bool:
-        """Names alone make directories here."""
+        """Nothing: names alone define directories here."""
         return super().facts(path) is None
 
     def make_filled(self, path: str, contents: Mapping[str, bytes]) -> bool:
-        """Make files in memory."""
+        """Create files in memory."""
         if not self.make_directory(path):
             return False
         for name, data in contents.items():
@@ -137,10 +137,10 @@ class Overlay(OperatingSystem):
         return True
 
     def remove_directory(self, path: str) -> None:
-        """An empty one is not seen."""
+        """Nothing: an empty directory is not listed."""
 
     def names(self, path: str) -> list[str]:
-        """What a directory holds."""
+        """The entries of a directory."""
         names = dict.fromkeys(super().names(path))
         for name, below, data in self._kept_in(path):
             if data is not None:
@@ -157,7 +157,7 @@ class Overlay(OperatingSystem):
         return list(there)
 
     def _kept_in(self, path: str) -> Iterator[tuple[str, str, bytearray | None]]:
-        """What was written in a directory: the name there, the rest of the path, the bytes."""
+        """The files written below a directory: the name there, the rest of the path, the bytes."""
         start = f"{path}/" if path else ""
         for kept, data in self._kept.items():
             if kept.startswith(start):
@@ -165,14 +165,14 @@ class Overlay(OperatingSystem):
                 yield name, below, data
 
     def lock(self, fd: int, *, shared: bool = False, wait: bool = True) -> bool:  # noqa: ARG002 - nobody else is here
-        """Nobody else has what is in memory."""
+        """True: files in memory are not shared."""
         return True
 
     def unlock(self, fd: int) -> None:
-        """Nobody waits."""
+        """Nothing: no other process waits."""
 
     def share(self, fd: int, length: int) -> SharedBytes:
-        """Memory that nobody shares."""
+        """Memory that is not shared."""
         kept = self._copy(fd)
         kept.extend(bytes(max(length - len(kept), 0)))
         return kept

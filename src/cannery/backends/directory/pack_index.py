@@ -1,6 +1,6 @@
-"""Where content lies in one full pack, sorted by digest: loaded in one read, searched by bisection.
+"""The index of one full pack, sorted by digest: loaded in one read, searched by bisection.
 
-Derived from the pack and bound to its identity and length; a file that does not fit is not used.
+Derived from the pack and bound to its identity and length; a file that does not match is not used.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ROW = struct.Struct("<32sQQQ")
 
 
 class Place(NamedTuple):
-    """Where one content lies: pack, offset of its record, stored length and real length."""
+    """The place of a content: pack, offset of its record, stored length and real length."""
 
     number: int
     offset: int
@@ -47,18 +47,18 @@ class SortedPlaces:
 
     @classmethod
     def build(cls, places: Sequence[tuple[bytes, Place]], length: int) -> SortedPlaces:
-        """Sort the places of a pack of so many bytes."""
+        """Build the sorted places of a pack of a given size."""
         number = places[0][1].number if places else 0
         rows = b"".join(_ROW.pack(digest, *place[1:]) for digest, place in sorted(places))
         return cls(rows, number, length)
 
     def find(self, digest: bytes) -> Iterator[Place]:
-        """Where content lies."""
+        """The place of a content."""
         head = int.from_bytes(digest[:8], "big")
         at = bisect_left(self._heads, head)
         while at < len(self._heads) and self._heads[at] == head:
             found, offset, stored, size = _ROW.unpack_from(self.rows, at * _ROW.size)
-            # Somebody may have made a file whose checksum is right and whose places are not.
+            # A forged file may have a valid checksum and wrong places.
             if found == digest and offset + stored <= self._length:
                 yield Place(self._number, offset, stored, size)
             at += 1
@@ -72,7 +72,7 @@ class SortedPlaces:
 
 
 def load_index(files: Files, number: int, identity: bytes, length: int) -> SortedPlaces | None:
-    """The places of a pack, or None if nobody has saved them, or not these."""
+    """The places of a pack, or None if they were not saved, or for another pack."""
     data = read_whole(files, pack_index_name(number))
     if data is None or len(data) < _HEAD.size + 4:
         return None

@@ -1,8 +1,8 @@
 """Content packs: append-only files of content, found by sha256 and verified on every read.
 
-Section 5 of ``docs/storage-format.md``. The places of content in full packs come from ``.idx`` files, in
-the active pack from reading its headers; both are derived. A place that turns out wrong (gc has replaced
-the pack) is looked up once more.
+Section 5 of ``docs/storage-format.md``. The places of content in full packs come from ``.idx`` files, in the active
+pack from reading its headers; both are derived. A place that turns out wrong (gc has replaced the pack) is looked up
+once more.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _SCAN = 1 << 18
 _GATHER = 256 << 10
 _GAP = 64 << 10
 _TRIES = 100
-# What content may become that no line says the size of: so much, or so many times what is stored.
+# The limit for decompressed content whose size no line states: a number of bytes, or a multiple of the stored size.
 _LARGE = 64 << 20
 _RATIO = 1000
 
@@ -65,23 +65,23 @@ def new_pack_header() -> bytes:
 
 
 def is_pack_header(head: bytes) -> bool:
-    """Whether a pack begins as it should."""
+    """Whether a pack has a valid beginning."""
     return head[:4] == _PACK_MAGIC and zlib.crc32(head[:12]).to_bytes(4, "little") == head[12:]
 
 
 @functools.lru_cache(1024)
 def salt_of(scope: str) -> bytes:
-    """What keeps the content of a scope apart; nothing for the one without a name."""
+    """The salt that separates the content of scopes; empty for the unnamed scope."""
     return hashlib.sha256(b"cannery-scope\0" + scope.encode()).digest() if scope else b""
 
 
 def key_of(scope: str, digest: bytes) -> bytes:
-    """By what content is found in packs: its digest, and in a scope with a name the digest of that and the scope."""
+    """The key of content in packs: its digest, and in a named scope the digest of that and the scope."""
     return salted(salt_of(scope), digest)
 
 
 def encode_record(key: bytes, data: bytes, scope: str = "") -> bytes:
-    """A record of one content, compressed where that helps."""
+    """A record of one content, compressed if that helps."""
     frame = compress(data)
     flags = (PLAIN if frame is None else ZSTD) | (SCOPED if scope else PLAIN)
     stored = salt_of(scope) + (data if frame is None else frame)
@@ -89,18 +89,18 @@ def encode_record(key: bytes, data: bytes, scope: str = "") -> bytes:
 
 
 def record_header(flags: int, stored: int, size: int, key: bytes, check: int) -> bytes:
-    """What stands before the stored bytes of a record."""
+    """The header of a record."""
     head = HEADER.pack(_MAGIC, flags, stored, size, key, check, 0)[:-4]
     return head + zlib.crc32(head).to_bytes(4, "little")
 
 
 def freed_record(stored: int) -> bytes:
-    """What takes the place of a record that is freed: nothing of its content or key is left."""
+    """The replacement of a freed record: nothing of its content or key is left."""
     return record_header(FREED, stored, 0, bytes(32), 0)
 
 
 def decode_header(head: bytes, number: int, offset: int) -> Record | None:
-    """A record's header, or None if these bytes are none."""
+    """A record's header, or None if these bytes are not one."""
     if len(head) < HEADER.size or head[:4] != _MAGIC:
         return None
     _, flags, stored, size, digest, check, own = HEADER.unpack(head)
@@ -110,7 +110,7 @@ def decode_header(head: bytes, number: int, offset: int) -> Record | None:
 
 
 def decode_stored(stored: bytes, record: Record, hashing: Hashing) -> bytes:
-    """The content of a record from its stored bytes, verified; ValueError says what is wrong."""
+    """The content of a record from its stored bytes, verified; ValueError names the problem."""
     size = record.place.size
     if len(stored) < record.place.stored:
         raise ValueError("cut short")
@@ -129,12 +129,12 @@ def _content(stored: bytes, flags: int, size: int, key: bytes, hashing: Hashing)
 
 
 def salted(salt: bytes, digest: bytes) -> bytes:
-    """The key of content from the salt of its scope and its digest."""
+    """The key of content, from the salt of its scope and its digest."""
     return hashlib.sha256(salt + digest).digest() if salt else digest
 
 
 def check_stored(read: Read, record: Record, hashing: Hashing) -> None:
-    """Verify a record piece by piece, so that none takes much memory; ValueError says what is wrong."""
+    """Verify a record piece by piece, with little memory; ValueError names the problem."""
     _, offset, stored, size = record.place
     begin, end = offset + HEADER.size, offset + HEADER.size + stored
     salt = read(_SALT, begin) if record.flags & SCOPED else b""
@@ -158,7 +158,7 @@ def check_stored(read: Read, record: Record, hashing: Hashing) -> None:
 
 
 def scan(files: Files, fd: int, number: int, start: int) -> Iterator[Record | tuple[int, int]]:
-    """The headers of a pack from an offset on; a pair stands for bytes that hold no record."""
+    """The headers of a pack from an offset on; a pair stands for bytes without a record."""
     size = files.size(fd)
     at = start
     window, base = b"", 0
@@ -176,7 +176,7 @@ def scan(files: Files, fd: int, number: int, start: int) -> Iterator[Record | tu
 
 
 def _resync(files: Files, fd: int, number: int, at: int, size: int) -> int:
-    """Where the next record starts, or the end of the pack."""
+    """The start of the next record, or the end of the pack."""
     while at < size:
         # Windows overlap, so that a header on an edge is found.
         data = files.read(fd, _STREAM + HEADER.size, at)
@@ -213,9 +213,9 @@ class Packs:
         self._recent: dict[bytes, Place] = {}
         self._scanned = _Scanned(0, 0, PACK_HEADER)
         self._noted: dict[bytes, Place] = {}
-        # More places of content that is in the active pack several times.
+        # Further places of content that is in the active pack several times.
         self._twins: dict[bytes, list[Place]] = {}
-        # Records by pack and offset that are known to be gone, though an index may still list them.
+        # Records by pack and offset that are known to be gone, although an index may still list them.
         self._gone: set[tuple[int, int]] = set()
         self._open: OrderedDict[int, tuple[int, bytes]] = OrderedDict()
         self._is_fresh = False
@@ -223,13 +223,13 @@ class Packs:
         self.is_torn = False
 
     def close(self) -> None:
-        """Let go of all files."""
+        """Close all files."""
         with self._lock:
             while self._open:
                 self._files.close(self._open.popitem()[1][0])
 
     def forget(self) -> None:
-        """What is known may be wrong: packs may have been replaced."""
+        """Forget cached places: packs may have been replaced."""
         with self._lock:
             self._is_fresh = False
             self._noted.clear()
@@ -238,7 +238,7 @@ class Packs:
     # Finding
 
     def find(self, digest: bytes) -> Place | None:
-        """Where content lies, as far as is known without looking; ``locate`` looks."""
+        """The cached place of content; ``locate`` looks it up."""
         with self._lock:
             if not self._is_fresh:
                 self.refresh()
@@ -263,11 +263,11 @@ class Packs:
                         yield place
 
     def locate(self, digest: bytes) -> Place | None:
-        """Where content lies, its record seen: who relies on it without having it must not be led by an old index."""
+        """The place of content, its record checked: a caller that relies on it must not be misled by an old index."""
         return next(self._located(digest), None)
 
     def locate_all(self, digest: bytes) -> list[Place]:
-        """Every place where content lies."""
+        """Every place of content."""
         return list(dict.fromkeys(self._located(digest)))
 
     def _located(self, digest: bytes) -> Iterator[Place]:
@@ -286,7 +286,7 @@ class Packs:
         return record is not None and record.digest == digest and not record.flags & FREED
 
     def _is_other(self, place: Place, digest: bytes) -> bool:
-        """Whether something else lies at a place, or nothing any more, and no damage."""
+        """Whether a place now holds something else, or nothing, without damage."""
         try:
             head = self._bytes(place.number, place.offset, place.offset + HEADER.size)
         except FileNotFoundError:
@@ -295,23 +295,23 @@ class Packs:
         return record is not None and (record.digest != digest or bool(record.flags & FREED))
 
     def flags_at(self, place: Place) -> int:
-        """The bits of a record, which may be on its way."""
+        """The flags of a record, which may be in the journal only."""
         head = self._bytes(place.number, place.offset, place.offset + HEADER.size)
         record = decode_header(head, place.number, place.offset)
         return SCOPED if record is None else record.flags
 
     @staticmethod
     def keys_of(scope: str, digests: Iterable[bytes]) -> set[bytes]:
-        """By what contents of a scope are found."""
+        """The keys of some contents of a scope."""
         return {key_of(scope, digest) for digest in digests}
 
     def drop(self, place: Place) -> None:
-        """Learn that a record is freed."""
+        """Record that a record is freed."""
         with self._lock:
             self._gone.add(place[:2])
 
     def learn(self, operation: Operation) -> None:
-        """Learn of what another process has journaled."""
+        """Apply another process's journaled records."""
         number = number_of(operation.name.rpartition("/")[2])
         if number is None or not operation.name.startswith(CONTENT):
             return
@@ -321,7 +321,7 @@ class Packs:
             self.note(number, operation.offset, operation.data)
 
     def note(self, number: int, offset: int, data: bytes) -> None:
-        """Learn of records that are journaled for a pack."""
+        """Apply records that are journaled for a pack."""
         at = PACK_HEADER if offset == 0 else 0
         with self._lock:
             while at < len(data):
@@ -333,12 +333,12 @@ class Packs:
             self.active = max(self.active, number)
 
     def refresh(self) -> None:
-        """Look at the packs on disk."""
+        """Read the list of packs on disk."""
         for attempt in range(_TRIES):
             try:
                 self._refresh()
             except FileNotFoundError:
-                # gc has taken a pack away between two looks.
+                # gc has removed a pack between two looks.
                 if attempt == _TRIES - 1:
                     raise
             else:
@@ -357,7 +357,7 @@ class Packs:
             self._is_fresh = True
 
     def numbers(self) -> list[int]:
-        """The packs there are, in order."""
+        """The numbers of the packs, in order."""
         found = (number_of(name) for name in self._files.names(CONTENT) if name.endswith("pack"))
         return sorted(number for number in found if number is not None)
 
@@ -406,7 +406,7 @@ class Packs:
         self._recent[record.digest] = record.place
 
     def _believe(self, number: int) -> None:
-        """Forget what was gone from a pack that may be another one now."""
+        """Forget which records were gone from a pack that may be another one now."""
         self._gone = {place for place in self._gone if place[0] != number}
 
     # Reading
@@ -432,7 +432,7 @@ class Packs:
     def get_many(
         self, digests: Iterable[bytes], sizes: Mapping[bytes, int]
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Contents in the order in which they lie, reading neighbours together."""
+        """Contents in the order in which they are stored, reading neighbours together."""
         places = self._find_many(digests)
         for place, digest in places:
             _check_size(digest, place, sizes.get(digest))
@@ -440,7 +440,7 @@ class Packs:
             yield from self._read_run(run, sizes)
 
     def stream(self, key: bytes) -> Iterator[bytes]:
-        """The content in pieces, verified when it has ended."""
+        """The content in pieces, verified at the end."""
         place = self.locate(key)
         if place is None:
             raise ContentNotFoundError(f"sha256:{key.hex()}")
@@ -477,7 +477,7 @@ class Packs:
             yield self._bytes(number, start, min(start + _STREAM, end))
 
     def _find_many(self, digests: Iterable[bytes]) -> list[tuple[Place, bytes]]:
-        """Where contents lie, in that order."""
+        """The places of contents, in storage order."""
         places = []
         with self._lock:
             for digest in dict.fromkeys(digests):
@@ -535,7 +535,7 @@ class Packs:
 
 
 def _check_size(digest: bytes, place: Place, size: int | None) -> None:
-    """Refuse content that would take much more memory than its line says, or than anybody would write without one."""
+    """Refuse content that would take much more memory than its line says, or than is plausible without a line."""
     check_size(digest, place.size, size)
     if size is None and place.size > max(_LARGE, _RATIO * place.stored):
         problem = f"{place.stored} bytes that say they are {place.size}"

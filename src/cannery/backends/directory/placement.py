@@ -1,7 +1,7 @@
-"""Carrying out journaled operations on their files, again and again with the same outcome.
+"""Carries out journaled operations on their files; repeating it has the same outcome.
 
-Content goes first, then lines, then metadata, then the change log: whoever sees a line finds its content, and
-whoever sees that something changed finds the change.
+Content goes first, then lines, then metadata, then the change log: a reader that sees a line finds its content, and one
+that sees an entry in the change log finds the change.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from cannery.backends.directory.journal import REPLACE, WRITE, Operation
 from cannery.backends.directory.layout import CHANGES, CONTENT, CONVERSATIONS, LOG, parent
 
 _OPEN_FILES = 128
-# From so many files on the whole file system is synced: a wait for the disk each takes longer than all the rest.
+# From this number of files on the whole file system is synced: one wait for the disk per file takes longer.
 _MANY = 8
 _Writes: TypeAlias = dict[str, list[tuple[int, bytes]]]
 Touched: TypeAlias = dict[str, bool]
-"""Files that were written to, each with whether its name was, too."""
+"""Written files, each with whether its name was changed too."""
 
 
 class Placement:
@@ -29,7 +29,7 @@ class Placement:
     def __init__(self, files: Files) -> None:
         self._files = files
         self._open: OrderedDict[str, int] = OrderedDict()
-        # Conversations that were made, while it is not sure that all is placed.
+        # Conversations that were created while it is not certain that all is placed.
         self._made: list[str] = []
 
     def place(self, operations: Iterable[Operation]) -> None:
@@ -57,7 +57,7 @@ class Placement:
         self._made.clear()
 
     def _make_new(self, logs: _Writes, replaced: dict[str, bytes]) -> None:
-        """Make new conversations, each in one go, and take them out of what is left to be written.
+        """Create new conversations, each in one step, and remove them from the pending writes.
 
         A reader that finds one before its metadata is complete reads it again when no process is placing
         (``Commits.between``).
@@ -79,7 +79,7 @@ class Placement:
                 self._made.pop()
 
     def _drop_if_gone(self, name: str) -> None:
-        """Close a file that was removed meanwhile, as what is derived may be: what is written must be found."""
+        """Close a file that was removed meanwhile, as derived files may be: new data must be found under its name."""
         fd = self._open.get(name)
         if fd is not None and not self._files.is_named(fd):
             del self._open[name]
@@ -92,11 +92,11 @@ class Placement:
                 self._files.write(fd, data, offset)
 
     def _replace(self, replaced: dict[str, bytes]) -> None:
-        """New files beside the old ones first: what can run out of space does so before anything shows."""
+        """Write new files beside the old ones first: a lack of space shows before anything is visible."""
         for name, data in replaced.items():
             fd = self._make(name + ".new")
             try:
-                # Cutting an empty file is no matter of course: ext4 writes one that was cut at once when it is closed.
+                # Truncating an empty file is not free: ext4 writes a truncated file immediately when it is closed.
                 if self._files.size(fd):
                     self._files.truncate(fd, 0)
                 self._files.write(fd, data, 0)
@@ -106,7 +106,7 @@ class Placement:
             self._files.rename(name + ".new", name)
 
     def cut(self, operations: Iterable[Operation]) -> None:
-        """Take back writes that were begun: cut each file where the first of them starts."""
+        """Undo partial writes: truncate each file where the first of them starts."""
         for name in self._made:
             self._files.remove(name)
         starts: dict[str, int] = {}
@@ -119,7 +119,7 @@ class Placement:
                 self._files.truncate(self._descriptor(name), start)
 
     def sync(self, touched: Touched, *, is_partial: bool = False) -> None:
-        """Make everything durable that was touched; ``is_partial``: as far as it is there."""
+        """Make all written files durable; ``is_partial``: as far as they exist."""
         if len(touched) > _MANY and self._files.sync_all():
             return
         folders = {parent(name) for name, is_named in touched.items() if is_named}
@@ -143,7 +143,7 @@ class Placement:
             self._files.close(fd)
 
     def forget(self) -> None:
-        """Close all files: what has their names may be something else now."""
+        """Close all files: their names may lead to other files now."""
         while self._open:
             self._files.close(self._open.popitem()[1])
 
@@ -166,13 +166,13 @@ class Placement:
 
 
 def _forgiving(name: str, *, is_partial: bool) -> contextlib.AbstractContextManager[None]:
-    """What need not be there, because it is derived or was never made, need not be synced."""
+    """A file that may be missing, because it is derived or was never created, need not be synced."""
     is_derived = name.startswith(CHANGES)
     return contextlib.suppress(*((FileNotFoundError,) if is_partial or is_derived else ()))
 
 
 def touch(touched: Touched, operations: Iterable[Operation]) -> Touched:
-    """Note the files of operations among those that were touched before."""
+    """Add the files of operations to the written files."""
     for kind, name, offset, _ in operations:
         if kind == REPLACE or offset == 0:
             touched[name] = True
@@ -182,7 +182,7 @@ def touch(touched: Touched, operations: Iterable[Operation]) -> Touched:
 
 
 def _runs(writes: list[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
-    """Writes that follow upon each other as one."""
+    """Adjacent writes as one."""
     start = end = -1
     pieces: list[bytes] = []
     for offset, data in writes:

@@ -1,8 +1,7 @@
-"""What this process has written lately: the catalogue learns it from here, and does not have to read it back.
+"""Recent changes of this process: the catalogue applies them from here, without reading them back.
 
-A change is known by its place in the change feed, which no two share. So a follower of the feed can tell whether all
-that happened to a conversation was written here, and in which order. Bounded, and never needed: what is not here any
-more is read.
+A change is identified by its unique place in the change feed. So a follower of the feed can tell whether all changes of
+a conversation were made here, and in which order. Bounded, and only an optimisation: a missing change is read.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _LARGEST = 16 << 10
 
 
 class Addition(NamedTuple):
-    """A change that was made: entries from ``start`` on, metadata if it changed, its checksum, and keys of content."""
+    """A change that was made: entries from ``start`` on, metadata if it changed, its checksum, and content keys."""
 
     identifier: str
     start: int
@@ -41,7 +40,7 @@ class Recent:
         self._additions: OrderedDict[Cursor, Addition] = OrderedDict()
 
     def note(self, change: Change, receipt: Receipt) -> None:
-        """Remember a change that was made."""
+        """Keep a change that was made."""
         size = sum(map(len, change.lines))
         for data in change.contents.values():
             size += len(data or b"")
@@ -59,7 +58,7 @@ class Recent:
                 self._additions.popitem(last=False)
 
     def of(self, identifier: str, places: Sequence[Cursor]) -> list[Addition] | None:
-        """The changes of a conversation at some places, if all are here and each follows upon the one before."""
+        """The changes of a conversation at some places, if all are here and each directly follows the one before."""
         found: list[Addition] = []
         for place in places:
             addition = self._additions.get(place)
@@ -70,6 +69,6 @@ class Recent:
             try:
                 found.append(addition._replace(entries=list(addition.entries)))
             except CanneryError:
-                # Something that it refers to cannot be read any more.
+                # Something that it refers to can no longer be read.
                 return None
         return found

@@ -1,10 +1,10 @@
-"""What the index knows of references: which conversations use which content, and how many forks each one has.
+"""References in the index: which conversations use which content, and how many forks each one has.
 
-gc frees what nothing refers to, so a row that damage hides would cost content that is still needed. Therefore
-everything is said twice: the users of content are listed and counted, and so are the forks of a conversation.
-Before "no more of them" is acted on, the list is compared with the count; where they differ, the index is rebuilt.
+gc frees unreferenced data, so a row lost to damage would cost content that is still needed. Therefore everything is
+recorded twice: the users of content are listed and counted, and so are the forks of a conversation. Before gc acts on
+"no more of them", the list is compared with the count; if they differ, the index is rebuilt.
 
-Conversations whose metadata cannot be read are *doubtful*: what they refer to, and whose forks they are, is not known.
+Conversations with unreadable metadata are *doubtful*: their references and their parents are unknown.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CREATE TABLE freed (pack INTEGER PRIMARY KEY, bytes INTEGER NOT NULL);
 
 
 def make_tables(connection: sqlite3.Connection) -> None:
-    """Make the tables."""
+    """Create the tables."""
     for statement in SCHEMA.strip().split(";\n"):
         connection.execute(statement)
 
@@ -36,7 +36,7 @@ def make_tables(connection: sqlite3.Connection) -> None:
 
 
 def use(connection: sqlite3.Connection, identifier: str, keys: Iterable[bytes]) -> None:
-    """Note that a conversation refers to content."""
+    """Record that a conversation refers to content."""
     for key in keys:
         found = connection.execute("INSERT OR IGNORE INTO uses VALUES (?, ?)", (identifier, key))
         if found.rowcount:
@@ -44,7 +44,7 @@ def use(connection: sqlite3.Connection, identifier: str, keys: Iterable[bytes]) 
 
 
 def release(connection: sqlite3.Connection, identifier: str, kept: Iterable[bytes] = ()) -> None:
-    """Note that a conversation no longer refers to any content but some."""
+    """Record that a conversation refers to no content except some."""
     for key in uses_of(connection, identifier) - set(kept):
         connection.execute("DELETE FROM uses WHERE id = ? AND key = ?", (identifier, key))
         _count(connection, key, (_users(connection, key) or 0) - 1)
@@ -57,7 +57,7 @@ def uses_of(connection: sqlite3.Connection, identifier: str) -> set[bytes]:
 
 
 def suspect(connection: sqlite3.Connection, keys: Iterable[bytes]) -> None:
-    """Note content that is stored, and to which perhaps nothing refers."""
+    """Record stored content that may be unreferenced."""
     connection.executemany(
         "INSERT OR IGNORE INTO contents VALUES (?, 0, ?)",
         [(key, seal_of((key, 0))) for key in keys],
@@ -65,7 +65,7 @@ def suspect(connection: sqlite3.Connection, keys: Iterable[bytes]) -> None:
 
 
 def unused(connection: sqlite3.Connection, after: bytes, limit: int) -> list[bytes]:
-    """Some of the content that nothing refers to, in order."""
+    """Some of the unreferenced content, in order."""
     query = "SELECT key FROM contents WHERE users = 0 AND key > ? ORDER BY key LIMIT ?"
     found = [key for (key,) in connection.execute(query, (after, limit)).fetchall()]
     for key in found:
@@ -83,7 +83,7 @@ def users_of(connection: sqlite3.Connection, key: bytes) -> int:
 
 
 def drop(connection: sqlite3.Connection, keys: Iterable[bytes]) -> None:
-    """Forget content that is not stored any more, unless something refers to it."""
+    """Forget content that is no longer stored, unless something refers to it."""
     connection.executemany(
         "DELETE FROM contents WHERE key = ? AND users = 0", [(key,) for key in keys]
     )
@@ -108,7 +108,7 @@ def _count(connection: sqlite3.Connection, key: bytes, users: int) -> None:
 
 
 def move(connection: sqlite3.Connection, before: str | None, after: str | None) -> None:
-    """Note that a conversation has another parent than before; None for none."""
+    """Record the new parent of a conversation; None for none."""
     if before != after:
         for parent, step in ((before, -1), (after, 1)):
             if parent is not None:
@@ -120,7 +120,7 @@ def move(connection: sqlite3.Connection, before: str | None, after: str | None) 
 
 
 def forks_of(connection: sqlite3.Connection, identifier: str) -> list[Row]:
-    """All forks of a conversation, deleted ones too; counted in both ways."""
+    """All forks of a conversation, deleted ones included; counted in both ways."""
     found = list(rows(connection, "c.parent = ?", (identifier,)))
     if len(found) != _forks(connection, identifier):
         raise sqlite3.DatabaseError("tables that contradict each other")
@@ -136,11 +136,11 @@ def _forks(connection: sqlite3.Connection, parent: str) -> int:
     return int(found[1])
 
 
-# What gc must know beside that
+# Further facts for gc
 
 
 def doubt(connection: sqlite3.Connection, identifier: str, *, is_doubtful: bool) -> None:
-    """Note whether the metadata of a conversation can be read."""
+    """Record whether the metadata of a conversation can be read."""
     if is_doubtful:
         connection.execute("INSERT OR IGNORE INTO doubtful VALUES (?)", (identifier,))
     else:
@@ -153,19 +153,19 @@ def doubtful(connection: sqlite3.Connection) -> list[str]:
 
 
 def unsettle(connection: sqlite3.Connection, identifiers: Iterable[str]) -> None:
-    """Note conversations that are being taken out or cut, which may not be durable."""
+    """Record conversations that are being removed or shortened, which may not be durable yet."""
     connection.executemany(
         "INSERT OR IGNORE INTO unsettled VALUES (?)", [(one,) for one in identifiers]
     )
 
 
 def settle(connection: sqlite3.Connection) -> None:
-    """Note that all that was taken out or cut is durable."""
+    """Record that all removals are durable."""
     connection.execute("DELETE FROM unsettled")
 
 
 def unsettled(connection: sqlite3.Connection) -> list[str]:
-    """The conversations that may not be taken out or cut durably."""
+    """The conversations whose removal may not be durable."""
     return [name for (name,) in connection.execute("SELECT id FROM unsettled ORDER BY id")]
 
 
@@ -175,7 +175,7 @@ def tombstones(connection: sqlite3.Connection) -> Iterator[Row]:
 
 
 def is_all_shared(connection: sqlite3.Connection, row: Row) -> bool:
-    """Whether a living fork shares all lines of a deleted conversation, as far as one look tells."""
+    """Whether a fork that is not deleted shares all lines of a deleted conversation, judged by one look."""
     found = connection.execute(
         "SELECT position FROM conversations WHERE parent = ? AND NOT deleted ORDER BY position DESC LIMIT 1",
         (row.id,),
@@ -184,7 +184,7 @@ def is_all_shared(connection: sqlite3.Connection, row: Row) -> bool:
 
 
 def add_freed(connection: sqlite3.Connection, pack: int, count: int) -> None:
-    """Note how many bytes of a pack hold nothing any more."""
+    """Add to the number of freed bytes of a pack."""
     connection.execute(
         "INSERT INTO freed VALUES (?, ?) ON CONFLICT (pack) DO UPDATE SET bytes = bytes + excluded.bytes",
         (pack, count),
@@ -192,10 +192,10 @@ def add_freed(connection: sqlite3.Connection, pack: int, count: int) -> None:
 
 
 def freed(connection: sqlite3.Connection) -> dict[int, int]:
-    """How many bytes hold nothing, by pack."""
+    """The number of freed bytes, by pack."""
     return dict(connection.execute("SELECT pack, bytes FROM freed"))
 
 
 def forget_freed(connection: sqlite3.Connection, packs: Iterable[int]) -> None:
-    """Note that packs were written anew."""
+    """Record that packs were rewritten."""
     connection.executemany("DELETE FROM freed WHERE pack = ?", [(pack,) for pack in packs])

@@ -1,8 +1,8 @@
-"""Keys and claims of recent changes: what makes a retried commit harmless and filing atomic between processes.
+"""Keys and claims of recent changes: they make a retried commit harmless and filing atomic between processes.
 
-Section 10 of ``docs/storage-format.md``. Each change that has a key or claims notes them in the same journal record
-as its lines, so all processes agree on their order. A key is found here for as long as its file is kept. A claim is
-needed only until the catalogue knows of the change that made it; it holds as long as its conversation lives.
+Section 10 of ``docs/storage-format.md``. Each change with a key or claims records them in the same journal record as
+its lines, so all processes agree on their order. A key is found here for as long as its file is kept. A claim is needed
+only until the catalogue knows the change that made it; it holds until its conversation is deleted.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class _Notes:
         self.staged: dict[bytes, float] = {}
 
     def take(self, data: bytes) -> None:
-        """Read lines."""
+        """Apply lines."""
         for line in data.decode("ascii", "replace").split("\n"):
-            # One that matches nothing is damaged, which verify names.
+            # A line that does not match is damaged, which verify reports.
             if _LINE.fullmatch(line) is None:
                 continue
             match line.split(" "):
@@ -56,10 +56,10 @@ class _Notes:
 
 
 class Registry:
-    """Files of lines; the one with the highest number is written. ``tail`` says where a file will end.
+    """Files of lines; the one with the highest number is active. ``tail`` gives the future end of a file.
 
-    What was read from the files stays known, unless somebody has given up what was journaled since, which
-    ``abandoned`` counts; what was noted on top of that is learned anew with each epoch.
+    Data read from the files stays cached, unless journaled changes were abandoned since, which ``abandoned`` counts;
+    entries recorded on top of that are learned anew with each epoch.
     """
 
     def __init__(
@@ -71,25 +71,25 @@ class Registry:
         self._lock = threading.Lock()
         self._number = 0
         self._given_up = 0
-        # How far each file was read, and what it said.
+        # How far each file was read, and its entries.
         self._ends: dict[int, int] = {}
         self._read = _Notes()
         self._noted = _Notes()
 
     def forget(self) -> None:
-        """Learn anew what was noted: it may not have been made."""
+        """Discard the recorded entries: their changes may not have been made."""
         with self._lock:
             self._number = 0
             self._noted = _Notes()
 
     def learn(self, operation: Operation) -> None:
-        """Take in what another process has journaled."""
+        """Apply another process's journaled entries."""
         if operation.name.startswith(f"{REGISTRY}/"):
             with self._lock:
                 self._noted.take(operation.data)
 
     def receipt(self, change: Change) -> Receipt | None:
-        """What the first commit with the same key was given; the write lock is held."""
+        """The receipt of the first commit with the same key; the write lock is held."""
         if change.key is None:
             return None
         self._load()
@@ -97,7 +97,7 @@ class Registry:
         return self._noted.keys.get(hashed) or self._read.keys.get(hashed)
 
     def claimants(self, claims: Sequence[str]) -> Iterator[str]:
-        """The conversations that claimed the same (``claims_of``), living or not; the write lock is held."""
+        """The conversations that claimed the same (``claims_of``), deleted or not; the write lock is held."""
         if claims:
             self._load()
         for claim in claims:
@@ -108,7 +108,7 @@ class Registry:
     def note(
         self, change: Change, claims: Sequence[str], receipt: Receipt, draft: Draft
     ) -> tuple[str, int] | None:
-        """Note the key and the claims of a change; the file and its new end if it has any."""
+        """Record the key and the claims of a change; returns the file and its new end if there are any."""
         lines = [f"claim {claim} {change.identifier}" for claim in claims]
         if change.key is not None:
             hashed = _hash(change.scope, change.key)
@@ -117,14 +117,14 @@ class Registry:
         return self._write(lines, draft) if lines else None
 
     def note_staged(self, key: bytes, draft: Draft) -> tuple[str, int]:
-        """Note that content was stored before the change that refers to it."""
-        # A clock may stand before 1970.
+        """Record that content was stored before the change that refers to it."""
+        # A clock may be before 1970.
         return self._write([f"stage {key.hex()} {max(int(time.time()), 0)}"], draft)
 
     def staged(self, grace: float) -> tuple[list[bytes], list[bytes]]:
-        """The content stored less than so many seconds ago, and that stored earlier; the write lock is held.
+        """The content stored less than a number of seconds ago, and that stored earlier; the write lock is held.
 
-        What was stored earlier is told once.
+        Content that was stored earlier is returned once.
         """
         self._load()
         since = time.time() - grace
@@ -156,7 +156,7 @@ class Registry:
         return 0 if facts is None else facts.size
 
     def _load(self) -> None:
-        """Read what was added to the newest files, unless that was done in this epoch."""
+        """Read the additions to the newest files, unless that was done in this epoch."""
         with self._lock:
             if self._number:
                 return
@@ -167,7 +167,7 @@ class Registry:
                 self._start_over()
             self._given_up = given_up
             if not all(map(self._read_on, kept)):
-                # Somebody has put another file in its place.
+                # The file was replaced by another.
                 self._start_over()
                 for number in kept:
                     self._read_on(number)
@@ -178,7 +178,7 @@ class Registry:
         self._read = _Notes()
 
     def _read_on(self, number: int) -> bool:
-        """Read what was added to a file; False if it has become shorter."""
+        """Read the additions to a file; False if it has become shorter."""
         start = self._ends.get(number, 0)
         try:
             fd = self._files.open(registry_name(number))
@@ -199,11 +199,11 @@ class Registry:
         return sorted(number for number in found if number is not None)
 
     def damages(self) -> Iterator[Damage]:
-        """The files that are not as they were written."""
+        """The damaged files."""
         for number in self._numbers()[-_KEPT:]:
             name = registry_name(number)
             for _ in range(_LOOKS):
-                # What others write meanwhile may be read in part.
+                # Concurrent writes may be read in part.
                 wrong = _damaged_lines(read_whole(self._files, name) or b"")
                 if not wrong:
                     break
@@ -212,7 +212,7 @@ class Registry:
                 yield Damage(name, problem, line)
 
     def prune(self) -> None:
-        """Take all but the newest files away; the journal is empty."""
+        """Remove all but the newest files; the journal is empty."""
         for number in self._numbers()[:-_KEPT]:
             self._files.remove(registry_name(number))
 
@@ -222,17 +222,17 @@ def _hash(*names: str) -> str:
 
 
 def claims_of(change: Change) -> list[str]:
-    """What a change claims, as it is noted."""
+    """The claims of a change in recorded form."""
     return [_hash(change.scope, change.session, digest.hex()) for digest in change.claims]
 
 
 def _check_of(data: bytes) -> bytes:
-    """The line behind some lines that says how many they are, and their checksum."""
+    """The line that ends a run of lines with their number and checksum."""
     return f"check {data.count(10)} {zlib.crc32(data):08x}\n".encode()
 
 
 def _damaged_lines(data: bytes) -> list[int]:
-    """The numbers of lines that are none, or end lines that do not match the checksum behind them."""
+    """The numbers of invalid lines, and of those whose closing checksum does not match."""
     lines = data.splitlines(keepends=True)
     wrong = []
     for number, line in enumerate(lines, 1):

@@ -1,8 +1,8 @@
-"""Who refers to content, and who forks, while gc looks for what is not referred to and not forked.
+"""Tracks new references to content, and new forks, while gc looks for unreferenced and unforked data.
 
-gc learns from the index what is not used. Between that look and the change that frees it, others may refer to it, by a
-change of this process or of another one, which this process learns of before it writes itself. While gc watches, all
-of these are noted; when an epoch ends, what happened in it may not have been learned, and the watch is lost.
+gc learns from the index what is unused. Between that look and the change that frees it, others may refer to it, by a
+change of this process or of another one, which this process learns of before it writes itself. While gc watches, all of
+these are recorded; when an epoch ends, some of its changes may not have been learned, and the watch is lost.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from cannery.backends.directory.packs import key_of
 
 
 class Watch:
-    """What was referred to since it began; used under the write lock."""
+    """The references since it began; used under the write lock."""
 
     def __init__(self, scope_of: Callable[[str], str | None]) -> None:
         self._scope_of = scope_of
@@ -31,11 +31,11 @@ class Watch:
         self.is_lost = False
 
     def add(self, keys: Iterable[bytes]) -> None:
-        """Note what a change of this process refers to."""
+        """Record the references of a change of this process."""
         self._keys.update(keys)
 
     def learn(self, operation: Operation) -> None:
-        """Note what a change of another process refers to."""
+        """Record the references of a change of another process."""
         folder, _, rest = operation.name.partition("/")
         if operation.kind == REPLACE and folder == CONVERSATIONS:
             self._learn_parent(operation.data)
@@ -59,7 +59,7 @@ class Watch:
             self.parents.add(parent)
 
     def keys(self) -> set[bytes]:
-        """The keys of all that was referred to."""
+        """The keys of all content referred to."""
         for identifier, digests in self._logs:
             scope = self._scope_of(identifier) if digests else ""
             if scope is None:
@@ -78,7 +78,7 @@ class Watching:
         self._watch: Watch | None = None
 
     def begin(self, commits: Commits) -> Watch:
-        """Watch from now on; all that was journaled before is placed when this returns."""
+        """Watch from now on; all earlier journaled changes are placed when this returns."""
         watch = Watch(self._scope_of)
 
         def install(_: object) -> None:
@@ -90,11 +90,11 @@ class Watching:
         return watch
 
     def end(self) -> None:
-        """Watch no longer."""
+        """Stop watching."""
         self._watch = None
 
     def note(self, change: Change) -> None:
-        """Note a change of this process."""
+        """Record a change of this process."""
         if self._watch is None:
             return
         if change.contents:
@@ -103,16 +103,16 @@ class Watching:
             self._watch.parents.add(change.metadata.parent)
 
     def note_staged(self, key: bytes) -> None:
-        """Note content that this process stores ahead."""
+        """Record content that this process stages."""
         if self._watch is not None:
             self._watch.add([key])
 
     def learn(self, operation: Operation) -> None:
-        """Note a change of another process."""
+        """Record a change of another process."""
         if self._watch is not None:
             self._watch.learn(operation)
 
     def lose(self) -> None:
-        """Something may have happened that was not noted."""
+        """Mark the watch as incomplete."""
         if self._watch is not None:
             self._watch.is_lost = True
