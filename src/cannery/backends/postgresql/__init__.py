@@ -1,13 +1,13 @@
 """One PostgreSQL database, and a bucket for large content: a store that many gateways share.
 
 ``connections`` has the URL and the pool, ``tables`` the schema and its versions, ``commits`` makes changes,
-``contents`` and ``objects`` keep content, ``catalogue`` and ``rows`` what is known of all conversations, ``words`` what
-is searched, ``exchanges`` what exchanges took, ``feed`` tells what changed, ``collection`` frees what nothing needs.
+``contents`` and ``objects`` store content, ``catalogue`` and ``rows`` are the index of conversations, ``words`` the
+search index, ``exchanges`` the usage records, ``feed`` the change feed, ``collection`` frees unreachable data.
 
     postgresql://user@host/database?content=s3://bucket/prefix&pool=10
 
-Truth and catalogue change in one transaction at READ COMMITTED with locks that are taken in one order.
-``docs/scale-out.md`` says how to run it and what each failure does.
+Data and catalogue change in one transaction at READ COMMITTED with locks that are taken in one order.
+``docs/scale-out.md`` describes operation and the effect of each failure.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class PostgresqlBackend(SingleCommits):
     def commit_each(
         self, changes: Iterable[Change], durability: Durability = "sync"
     ) -> list[Receipt | CanneryError]:
-        """Make several changes in one transaction, in order, each for itself all or nothing."""
+        """Make several changes in order in one transaction, each of them all or nothing."""
         wanted = list(changes)
         if self.is_read_only:
             return [self._refusal() for _ in wanted]
@@ -119,7 +119,7 @@ class PostgresqlBackend(SingleCommits):
         return self.metadata_many([identifier]).get(identifier)
 
     def metadata_many(self, identifiers: Iterable[str]) -> dict[str, bytes]:
-        """The metadata of those that are there."""
+        """The metadata of the existing ones."""
         wanted = [check_identifier(one) for one in identifiers]
         found = {}
         for start in range(0, len(wanted), _PAGE):
@@ -156,15 +156,15 @@ class PostgresqlBackend(SingleCommits):
         return [_reading(span, answer) for span, answer in zip(spans, found, strict=True)]
 
     def changes(self, cursor: Cursor | None, limit: int = _PAGE) -> Growth:
-        """The conversations that changed behind a cursor."""
+        """The conversations that changed after a cursor."""
         return self._pool.ask(
             lambda connection: feed.read(connection, self._identity, cursor, limit)
         )
 
-    # Keeping
+    # Maintenance
 
     def manifest(self) -> Mapping[str, Expected]:
-        """Nothing: a transaction keeps lines and what is known of them together."""
+        """Nothing: a transaction keeps lines and their facts consistent."""
         return {}
 
     def inspect(self, progress: Progress | None = None) -> Inspection:
@@ -178,23 +178,23 @@ class PostgresqlBackend(SingleCommits):
         dry_run: bool = False,
         progress: Progress | None = None,
     ) -> Collection:
-        """Free deleted conversations as far as no fork needs them, and content that nothing refers to."""
+        """Free deleted conversations except the parts that forks need, and unreferenced content."""
         if self.is_read_only:
             raise self._refusal()
         return Collector(self._pool, self._objects, grace).run(dry_run=dry_run, progress=progress)
 
     def purge(self) -> None:
-        """Have the server take away what was freed."""
+        """Have the server remove freed data."""
         purge(self._pool)
 
     def backup(self, path: str, progress: Progress | None = None) -> Backup:
-        """Refused: the server has its own tools, which copy everything at one moment."""
+        """Refused: the server's own tools copy a consistent snapshot."""
         del path, progress
         problem = "is backed up with pg_dump or pg_basebackup, and its bucket beside it"
         raise StorageError(f"{self._pool.name} {problem}: see docs/scale-out.md")
 
     def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         self._pool.close()
 
 
@@ -228,5 +228,5 @@ def _reading(span: Span, found: Rows) -> Reading:
 def open_backend(
     location: str, describe: Describe, hashing: Hashing, *, read_only: bool = False
 ) -> PostgresqlBackend:
-    """Open the store in a database, or make one there."""
+    """Open the store in a database, or create one there."""
     return PostgresqlBackend(location, describe, hashing, read_only=read_only)

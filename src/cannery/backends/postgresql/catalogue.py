@@ -1,7 +1,7 @@
-"""The catalogue in PostgreSQL: it lies beside the truth and is written in the same transactions.
+"""The catalogue in PostgreSQL: stored beside the data and written in the same transactions.
 
-Recognising histories takes one round trip, however long and however many they are: each is sent with all its digests,
-the longest beginning first, and the first that is held is the answer.
+Recognising any number of histories of any length takes one round trip: each is sent with all its digests, the longest
+prefix first, and the first known one is the answer.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from cannery.backends.postgresql.objects import Objects
 from cannery.backends.postgresql.pipelines import Connection, Statement, exchange
 from cannery.errors import CanneryError, ConversationNotFoundError
 
-# Of many conversations with the same beginning a few are looked at for one that lives.
+# Of many conversations with the same prefix, this many are examined for one that is not deleted.
 _HOLDERS = 20
 _LONGEST = {
     column: Statement(
@@ -65,12 +65,12 @@ _SEARCH = (
     " ORDER BY ts_rank(t.vector, %s::tsquery, 1) DESC NULLS LAST, t.number DESC, t.position"
 )
 _PAGE = 200
-# How many lines are derived while others wait.
+# How many lines are derived in one transaction.
 _PART = 100
 
 
 class PostgresqlCatalogue:
-    """Tables beside the truth."""
+    """Tables beside the data."""
 
     def __init__(self, pool: Pool, objects: Objects | None, describe: Describe) -> None:
         self._pool = pool
@@ -84,7 +84,7 @@ class PostgresqlCatalogue:
     def match(
         self, scope: str, session: str | None, histories: Sequence[Sequence[bytes | None]]
     ) -> list[Match | None]:
-        """The longest beginning of each history that a living conversation of a scope and session holds."""
+        """The longest prefix of each history that a conversation of a scope and session holds."""
         wanted = [[one for one in reversed(each) if one is not None] for each in histories]
 
         def ask(connection: Connection) -> list[Match | None]:
@@ -99,7 +99,7 @@ class PostgresqlCatalogue:
         return self._pool.ask(ask)
 
     def holders(self, scope: str, digests: Iterable[bytes], limit: int = 16) -> list[Holder]:
-        """Where a scope says what digests of single canisters stand for; the latest few places of each."""
+        """The places in a scope of digests of single canisters; the latest few places of each."""
         wanted = list(dict.fromkeys(digests))
 
         def ask(connection: Connection) -> list[Holder]:
@@ -114,7 +114,7 @@ class PostgresqlCatalogue:
         return self._pool.ask(ask) if wanted else []
 
     def said_before(self, identifier: str, position: int) -> tuple[bytes | None, int] | None:
-        """The digest of a conversation's history before a position, and where the last thing said in it ends."""
+        """The digest of a conversation's history before a position, and where its last content ends."""
 
         def ask(connection: Connection) -> tuple[bytes | None, int] | None:
             row = rows.row_of(connection, identifier)
@@ -134,7 +134,7 @@ class PostgresqlCatalogue:
     def list(
         self, selection: Selection, after: Cursor | None = None, limit: int | None = None
     ) -> Sequence[Summary]:
-        """Conversations, most recently changed first, from behind a cursor on."""
+        """Conversations after a cursor, most recently changed first."""
         query = finding.list_query(selection, after, limit)
         by_tag = "cannery.tags t JOIN cannery.conversations c USING (number)"
         source = by_tag if query.is_by_tag else "cannery.conversations c"
@@ -147,7 +147,7 @@ class PostgresqlCatalogue:
         return self._pool.ask(ask)
 
     def search(self, terms: Sequence[Term], selection: Selection, limit: int) -> Sequence[Found]:
-        """The messages that hold all terms, best first; what a deleted conversation said is found in its forks."""
+        """The messages that contain all terms, best first; a deleted conversation's messages are found in forks."""
         with translated(self._pool.name):
             wanted = words.query_of(terms)
         if wanted is None:
@@ -181,7 +181,7 @@ class PostgresqlCatalogue:
         return self._pool.ask(ask)
 
     def begin_with(self, scope: str | None, text: str, limit: int) -> Sequence[str]:
-        """The living conversations whose id begins so, in order."""
+        """The conversations, not deleted, whose id has a prefix, in order."""
         # No id has a character behind "z".
         query = (
             "SELECT id FROM cannery.conversations WHERE NOT deleted AND id >= %s AND id < %s"
@@ -191,7 +191,7 @@ class PostgresqlCatalogue:
         return [one for (one,) in self._pool.rows(query, (start, start + "{", scope, scope, limit))]
 
     def catch_up(self) -> None:
-        """Do nothing: rows change with the lines they describe."""
+        """Nothing: rows change with the lines they describe."""
 
     def rebuild(self, progress: Progress | None = None) -> None:
         """Derive the rows of each conversation again, in short transactions."""
@@ -215,9 +215,9 @@ class PostgresqlCatalogue:
 class _Deriving:
     """Derives the rows of conversations again, one after the other, each in short transactions.
 
-    Others may write between two of them. The rows of lines are replaced a part at a time, and that of the conversation
-    with the last part, when all lines that were appended meanwhile are derived as well. A conversation whose metadata
-    has changed, or that gc has cut, is begun again.
+    Others may write between the transactions. The rows of lines are replaced in batches, and that of the conversation
+    with the last batch, when all lines that were appended meanwhile are derived as well. A conversation whose metadata
+    has changed, or that gc has shortened, is started again.
     """
 
     def __init__(self, pool: Pool, objects: Objects | None, describe: Describe) -> None:
@@ -234,14 +234,14 @@ class _Deriving:
         return self._row is not None
 
     def _derive(self, connection: Connection, number: int, row: Row | None) -> Row | None:
-        """Go on from a row; the row after the next lines, or None if that were all."""
+        """Continue from a row; returns the row after the next lines, or None if there are no more."""
         query = "SELECT metadata FROM cannery.conversations WHERE number = %s FOR UPDATE"
         found = execute(connection, query, (number,)).fetchone()
         raw = None if found is None else unseal(found[0])
         if raw is None:
             return None
         metadata = msgspec.json.decode(raw, type=Metadata)
-        # Asked for on its own: it sees what was appended while the lock was waited for.
+        # A query of its own: it sees lines that were appended while the lock was awaited.
         query = "SELECT max(position) FROM cannery.lines WHERE number = %s"
         (last,) = execute(connection, query, (number,)).fetchone() or (None,)
         end = metadata.position if last is None else last + 1
@@ -262,7 +262,7 @@ class _Deriving:
     def _entries(
         self, connection: Connection, number: int, scope: str, span: range
     ) -> Sequence[Entry | None]:
-        """What stored lines of a conversation mean."""
+        """The catalogue entries of stored lines."""
         query = (
             "SELECT position, line FROM cannery.lines"
             " WHERE number = %s AND position >= %s AND position < %s"
@@ -284,7 +284,7 @@ class _Deriving:
 
 
 def _begun(connection: Connection, metadata: Metadata, seen: int, number: int) -> Row:
-    """The row of a conversation of which nothing is derived yet."""
+    """The row of a conversation before any line is derived."""
     above = None if metadata.parent is None else rows.row_of(connection, metadata.parent)
     base = rows.base_of(connection, above, metadata)
     row = writing.new_row(metadata, base, number, number if above is None else above.root)
@@ -296,7 +296,7 @@ def _longest(
     held: Sequence[Sequence[Any]],
     digests: Sequence[bytes | None],
 ) -> Match | None:
-    """The first of some holders that lives, or has a living fork, as an answer."""
+    """The first of some holders that is not deleted, or has a fork that is not, as an answer."""
     for chain, position, *values in held:
         living = rows.living_at(connection, rows.to_row(values), position)
         if living is not None:

@@ -1,8 +1,8 @@
 """gc as queries: each deleted conversation is freed in a short transaction, so that writers have their turn.
 
-A fork has a higher number than its parent, so that going down the numbers frees forks before what they share. Who makes
-a fork holds its parent's row, and who refers to content holds that row; gc waits for both and looks again. Objects in
-S3 are deleted after the transaction that has taken their content away.
+A fork has a higher number than its parent, so descending numbers free forks before the lines that they share. A
+transaction that creates a fork locks its parent's row, and one that refers to content locks that row; gc waits for both
+and checks again. Objects in S3 are deleted after the transaction that has removed their content.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Collector:
         self._freed = 0
 
     def run(self, *, dry_run: bool, progress: Progress | None) -> Collection:
-        """Free what nothing reaches, or say what would be freed."""
+        """Free unreachable data, or list what would be freed."""
         connection = self._pool.connect()
         try:
             with translated(self._pool.name):
@@ -51,7 +51,7 @@ class Collector:
         return Collection(tuple(sorted(self._dead)), self._contents, self._freed, dry_run)
 
     def _rehearse(self, connection: Connection, progress: Progress | None) -> None:
-        """Do all of it in one transaction, which is taken back."""
+        """Do everything in one transaction, and roll it back."""
         numbers = _tombstones(connection)
         for done, number in enumerate(numbers, 1):
             self._free(connection, number)
@@ -81,7 +81,7 @@ class Collector:
             self._contents, self._freed = before[1:]
 
     def _free(self, connection: Connection, number: int) -> None:
-        """Free a deleted conversation, or what no fork shares of it."""
+        """Free a deleted conversation, or the part of it that no fork shares."""
         condition = "c.number = %s AND c.deleted FOR UPDATE"
         row = next(rows.rows(connection, condition, (number,)), None)
         if row is None:
@@ -98,7 +98,7 @@ class Collector:
             self._cut(connection, row, max(needed, row.position))
 
     def _cut(self, connection: Connection, row: Row, length: int) -> None:
-        """Take out what a deleted conversation said behind a position; no fork shares it."""
+        """Remove the lines of a deleted conversation after a position; no fork shares them."""
         query = (
             "WITH gone AS (DELETE FROM cannery.lines WHERE number = %s AND position >= %s"
             " RETURNING length(line) AS size) SELECT coalesce(sum(size), 0)::bigint FROM gone"
@@ -123,7 +123,7 @@ class Collector:
         return [content for (content,) in execute(connection, query, (row.number, still))]
 
     def _stale(self, connection: Connection) -> list[int]:
-        """Content that was staged long ago and never used; what is still being stored has at least an hour."""
+        """Content that was staged long ago and never used; an upload in progress has at least an hour."""
         now = time.time()
         query = (
             "SELECT content FROM cannery.contents WHERE staged <= %s"
@@ -133,7 +133,7 @@ class Collector:
         return [content for (content,) in execute(connection, query, values)]
 
     def _release(self, connection: Connection, contents: Sequence[int]) -> int:
-        """Free content unless somebody refers to it; who is about to do so is waited for."""
+        """Free content unless something refers to it; transactions about to do so are awaited."""
         if not contents:
             return 0
         query = "SELECT content FROM cannery.contents WHERE content = ANY(%s) ORDER BY content FOR UPDATE"
@@ -150,13 +150,13 @@ class Collector:
 
 
 def _tombstones(connection: Connection) -> list[int]:
-    """The deleted conversations, forks before what they share."""
+    """The deleted conversations, forks before the lines that they share."""
     query = "SELECT number FROM cannery.conversations WHERE deleted ORDER BY number DESC"
     return [number for (number,) in execute(connection, query)]
 
 
 def purge(pool: Pool) -> None:
-    """Take what was freed out of tables and indexes; ``docs/scale-out.md`` says where the server still has it."""
+    """Remove freed data from tables and indexes; ``docs/scale-out.md`` says where the server still has it."""
     connection = pool.connect()
     try:
         with translated(pool.name):

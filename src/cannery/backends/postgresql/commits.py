@@ -1,12 +1,12 @@
-"""Making changes: one transaction for several, one round trip or two, each change for itself all or nothing.
+"""Makes changes: one transaction for several, in one or two round trips, each change all or nothing.
 
-What the changes depend on is remembered, or a round trip takes all locks (claims, then conversations, then content,
-each in one order, which avoids deadlocks) and reads it (``preconditions``). They are then checked here, in order, and
-what is to be written is sent with the commit. Changes that depend on others of the same batch wait for another turn.
+The preconditions of the changes are cached, or a round trip takes all locks (claims, then conversations, then content,
+each in one order, which avoids deadlocks) and reads them (``preconditions``). They are then checked here, in order, and
+the writes are sent with the commit. Changes that depend on others of the same batch wait for another turn.
 
-Two that claim the same history at once take the same advisory lock; the second sees what the first has written. When
-the connection is lost at the commit, its outcome is unknown: a change with a key is made again, and the key
-says that it was made before; without one the caller is told.
+Two changes that claim the same history at once take the same advisory lock; the second sees what the first has written.
+When the connection is lost at the commit, its outcome is unknown: a change with a key is made again, and the key shows
+if it was made before; without a key the caller gets an error.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Commits:
     def submit(
         self, changes: Sequence[Change], durability: Durability
     ) -> list[Receipt | CanneryError]:
-        """Make changes; for each its receipt or what is wrong with it."""
+        """Make changes; returns for each its receipt or its error."""
         for change in changes:
             check_change(change)
         if not changes:
@@ -104,7 +104,7 @@ class Commits:
             except RacedError:
                 continue
             except LostError as error:
-                # Before the commit was sent nothing was made; what has a key is never made twice.
+                # Before the commit was sent nothing was made; a change with a key is never made twice.
                 if is_lost and not work.was_begun:
                     raise
                 is_lost = True
@@ -129,7 +129,7 @@ class Commits:
         return self._objects is not None and len(data) >= LARGE
 
     def _stage_large(self, changes: Sequence[Change]) -> None:
-        """Put large content where it belongs, before the changes that refer to it."""
+        """Store large content, before the changes that refer to it."""
         for change in changes:
             large = {
                 digest: data
@@ -145,7 +145,7 @@ class Commits:
     def _lacks_staged(
         self, changes: Sequence[Change], outcomes: Sequence[Receipt | CanneryError]
     ) -> bool:
-        """Whether gc has freed what was just staged, so that it must be staged again; nothing was made then."""
+        """Whether gc has freed newly staged content, so that it must be staged again; nothing was made then."""
         if len(changes) != 1 or not isinstance(outcomes[0], ContentNotFoundError):
             return False
         return any(
@@ -156,7 +156,7 @@ class Commits:
 
 
 class _Made(NamedTuple):
-    """A change that was gathered: where its lines go, and its number in the transaction."""
+    """A gathered change: the place of its lines, and its number in the transaction."""
 
     start: int
     stop: int
@@ -181,7 +181,7 @@ class _Transaction:
     def run(
         self, connection: Connection, losses: int, *, may_recall: bool
     ) -> list[Receipt | CanneryError]:
-        """Make them, if possible from what is remembered; the receipts are true once this has returned."""
+        """Make them, if possible from cached preconditions; the receipts are valid once this has returned."""
         recalled = self._recalled(connection, losses) if may_recall else None
         turns = self._read(connection) if recalled is None else [recalled]
         self.is_unknown = True
@@ -196,7 +196,7 @@ class _Transaction:
         return [outcome for turn in turns for outcome in turn.outcomes()]
 
     def _recalled(self, connection: Connection, losses: int) -> _Written | None:
-        """All changes from what is remembered; None if one depends on something else, or cannot be made."""
+        """All changes from cached preconditions; None if one depends on something else, or cannot be made."""
         if len(_independent(self._orders)) < len(self._orders):
             return None
         seen = self._memory.recall(connection, self._orders, losses, is_lazy=self._is_lazy)
@@ -206,7 +206,7 @@ class _Transaction:
         return written if written.is_whole else None
 
     def _read(self, connection: Connection) -> list[_Written]:
-        """All changes from what is read under locks, in as many turns as they need; the last is not yet sent."""
+        """All changes from data read under locks, in as many turns as they need; the last is not yet sent."""
         turns: list[_Written] = []
         waiting = self._orders
         while waiting:
@@ -228,7 +228,7 @@ class _Transaction:
 
 
 def _independent(orders: Sequence[Order]) -> list[Order]:
-    """The first changes of which none looks at what one before it writes."""
+    """The first changes, of which none reads what an earlier one writes."""
     turn: list[Order] = []
     touched: set[object] = set()
     for order in orders:
@@ -245,7 +245,7 @@ def _independent(orders: Sequence[Order]) -> list[Order]:
 
 
 class _Put(NamedTuple):
-    """The row of a conversation as a change writes it."""
+    """The new row of a conversation."""
 
     known: Known | None
     row: Row
@@ -254,7 +254,7 @@ class _Put(NamedTuple):
     change: int
 
     def statements(self) -> Iterator[Call]:
-        """What writes it."""
+        """The statements that write it."""
         if self.known is not None:
             known = self.known
             yield from rows.put_changed(
@@ -279,7 +279,7 @@ class _Put(NamedTuple):
 
 
 class _Written:
-    """What the changes of a turn write, gathered, to be sent at once."""
+    """The writes of a turn's changes, gathered to be sent at once."""
 
     def __init__(self, seen: Seen, turn: Sequence[Order], transaction: _Transaction) -> None:
         self._connection = seen.connection
@@ -304,7 +304,7 @@ class _Written:
         return all(isinstance(outcome, _Made) for outcome in self._outcomes)
 
     def outcomes(self) -> Iterator[Receipt | CanneryError]:
-        """For each change its receipt, or why it was not made."""
+        """For each change its receipt, or its error."""
         for outcome in self._outcomes:
             if isinstance(outcome, _Made):
                 place = place_of(self._transaction.identity, self._xid, outcome.change)
@@ -313,7 +313,7 @@ class _Written:
                 yield outcome
 
     def _try(self, order: Order) -> _Made | Receipt | CanneryError:
-        """Check a change and gather what it writes, or say why it is not made."""
+        """Check a change and gather its writes, or record its error."""
         change = order.change
         if change.key is not None:
             known = self._seen.keys.get((change.scope, change.key))
@@ -370,7 +370,7 @@ class _Written:
                 raise ContentNotFoundError(f"sha256:{digest.hex()}")
 
     def _learn(self, change: Change, row: Row | None, start: int) -> tuple[Row, Grown | None]:
-        """What the catalogue knows of a conversation after a change."""
+        """The catalogue's row of a conversation after a change."""
         connection, metadata = self._connection, change.metadata
         if (metadata.position if row is None and metadata else row and row.length) != start:
             raise DamageError(f"conversations/{change.identifier}", "catalogue and lines disagree")
@@ -396,7 +396,7 @@ class _Written:
         return grown.row._replace(searched=grown.row.length), grown
 
     def _use(self, order: Order, number: int, digest: bytes) -> None:
-        """Note that a conversation refers to content, which is thus no longer only staged."""
+        """Record that a conversation refers to content, which is then no longer only staged."""
         scope = order.change.scope
         known = self._seen.contents.get((scope, digest))
         if known is None:
@@ -411,7 +411,7 @@ class _Written:
             self._wanted.append(content)
 
     def send(self, *end: Statement) -> None:
-        """Send all of it, in an order that avoids deadlocks, with statements that end it."""
+        """Send all of it, in an order that avoids deadlocks, with the final statements."""
         calls = [*self._seen.checks, *self._calls()]
         later = itertools.chain(rows.put_words(self._said), ((statement, ()) for statement in end))
         answers = exchange(self._connection, calls, later)
@@ -420,7 +420,7 @@ class _Written:
                 self._xid = int(answer[0][0])
 
     def keep(self, memory: Memory, losses: int) -> None:
-        """Remember what was committed."""
+        """Cache what was committed."""
         known = [
             Known(put.row, put.metadata, self._version(put.change), put.calls) for put in self._rows
         ]

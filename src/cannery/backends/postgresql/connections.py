@@ -1,7 +1,7 @@
-"""Connections to the server: one pool a store, errors as ours, and a connection that is gone told from a refusal.
+"""Connections to the server: one pool per store, our own errors, and lost connections distinguished from refusals.
 
-Connections are made when they are needed and kept; there is no thread beside those of the caller. One that is lost is
-thrown away together with all that are idle, because a server that was restarted has forgotten them all.
+Connections are made on demand and kept; there are no threads beside the caller's. A lost one is discarded together with
+all idle ones, because a restarted server has forgotten them all.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _ATTEMPTS = 20
 _IDLE = psycopg.pq.TransactionStatus.IDLE
 _OURS = ("content", "pool")
 _SIZE = re.compile("[1-9][0-9]{0,3}")
-# PostgreSQL's text cannot hold NUL. What stands for it is no character, and has something else to stand for it.
+# PostgreSQL's text cannot hold NUL. Its replacement is a noncharacter, which is itself escaped.
 _STAND_IN, _ESCAPE = "\U0010ffff", "\U0010fffe"
 _HELD = {"\0": _STAND_IN, _STAND_IN: f"{_ESCAPE}b", _ESCAPE: f"{_ESCAPE}a"}
 _MEANT = {held: text for text, held in _HELD.items()}
@@ -45,8 +45,8 @@ _ODD = re.compile(f"[\0{_ESCAPE}{_STAND_IN}]")
 _ODD_HELD = re.compile(f"{_ESCAPE}[ab]|{_STAND_IN}")
 
 
-# A commit that was acknowledged is durable, whatever the server's default says. Every question here has an index: a
-# plan is made once, also while the tables are still small.
+# An acknowledged commit is durable, whatever the server's default. Every query here has an index, so a plan is made
+# once, even while the tables are still small.
 _SETTINGS = (
     "SELECT set_config('synchronous_commit', replace(current_setting('synchronous_commit'), 'off', 'on'), false),"
     " set_config('plan_cache_mode', 'force_generic_plan', false),"
@@ -55,7 +55,7 @@ _SETTINGS = (
 
 
 class Target(NamedTuple):
-    """What a URL says: where the server is, where large content goes, how many connections to keep."""
+    """The parts of a URL: the server, the place of large content, the number of connections."""
 
     conninfo: str
     name: str
@@ -64,18 +64,18 @@ class Target(NamedTuple):
 
 
 def parse_url(url: str) -> Target:
-    """Read a store's URL; everything but ``content`` and ``pool`` is the server's."""
+    """Parse a store's URL; every part but ``content`` and ``pool`` is the server's."""
     try:
         parts = urlsplit(url)
     except ValueError as error:
-        # The host may be where a password was meant to be.
+        # The host may be a misplaced password.
         raise ConfigurationError("postgresql://…", str(error)) from None
     pairs = parse_qsl(parts.query, keep_blank_values=True)
     ours = {name: value for name, value in pairs if name in _OURS}
-    # A socket's folder has slashes, which the server's library takes as they are.
+    # A socket's folder has slashes, which the server's library takes unescaped.
     rest = [pair for pair in pairs if pair[0] not in _OURS]
     query = urlencode(rest, safe="/", quote_via=quote)
-    # Where no host is named, urlunsplit() would leave out the slashes.
+    # Without a host, urlunsplit() would omit the slashes.
     conninfo = f"postgresql://{parts.netloc}{parts.path}" + (f"?{query}" if query else "")
     name = _name(parts.netloc, parts.path)
     try:
@@ -91,12 +91,12 @@ def parse_url(url: str) -> Target:
 
 
 def _name(host: str, path: str) -> str:
-    """A URL that can be shown: no password."""
+    """A URL without its password."""
     return f"postgresql://{host.rpartition('@')[2]}{path}"
 
 
 class Pool:
-    """At most so many connections at once; who asks for one more waits."""
+    """A bounded number of connections; further callers wait."""
 
     def __init__(self, target: Target, hashing: Hashing) -> None:
         self.name = target.name
@@ -118,7 +118,7 @@ class Pool:
 
     @contextlib.contextmanager
     def connection(self) -> Iterator[Connection]:
-        """A connection for one piece of work; errors of the server are ours."""
+        """A connection for one piece of work; errors of the server become ours."""
         self._check()
         with self._places, translated(self.name):
             connection = self._idle_one() or self.connect()
@@ -174,14 +174,14 @@ class Pool:
             connection.close()
 
     def close(self) -> None:
-        """Let go; closing twice is fine."""
+        """Close all; a second call has no effect."""
         if os.getpid() != self._process:
             return
         self._is_open = False
         self.forget_idle()
 
     def ask(self, work: Callable[[Connection], T]) -> T:
-        """What some work that only reads finds; it is done again if the connection was lost."""
+        """The result of a read-only function; it is repeated if the connection was lost."""
         try:
             with self.connection() as connection:
                 return work(connection)
@@ -190,7 +190,7 @@ class Pool:
                 return work(connection)
 
     def again_if_raced(self, work: Callable[[Connection], T]) -> T:
-        """Do some work in a transaction, again if another was faster."""
+        """Run a function in a transaction, again if another was faster."""
         for _ in range(_ATTEMPTS):
             with (
                 contextlib.suppress(RacedError),
@@ -201,7 +201,7 @@ class Pool:
         raise StoreUnavailableError(f"{self.name}: others change the same all the time")
 
     def exchange(self, calls: Sequence[Call]) -> list[Rows]:
-        """What statements that only read give, in one round trip."""
+        """The results of read-only statements, in one round trip."""
         return self.ask(lambda connection: exchange(connection, calls))
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
@@ -210,11 +210,11 @@ class Pool:
 
 
 class RacedError(StoreUnavailableError):
-    """Another transaction was faster; the same work can be done again."""
+    """Another transaction was faster; the work can be repeated."""
 
 
 class LostError(StoreUnavailableError):
-    """The connection was lost; what was under way may or may not have been done."""
+    """The connection was lost; the outcome of the current work is unknown."""
 
 
 def execute(connection: Connection, query: str, values: Sequence[Any] = ()) -> Cursor:
@@ -242,7 +242,7 @@ def translated(name: str) -> Iterator[None]:
     except psycopg.errors.InsufficientPrivilege as error:
         raise StoreUnavailableError(f"{name}: {_first_line(error)}") from error
     except psycopg.errors.ProgramLimitExceeded as error:
-        # A tag or model, say, that no index can hold: no later attempt will be better.
+        # For example a tag or model that no index can hold: a later attempt would fail too.
         raise InputError(f"too long for {name}: {_first_line(error)}") from error
     except psycopg.OperationalError as error:
         kind = LostError if error.sqlstate is None or error.sqlstate[:2] in {"57", "08"} else None
@@ -256,12 +256,12 @@ def _first_line(error: psycopg.Error) -> str:
 
 
 def to_text(text: str) -> str:
-    """Text as PostgreSQL can hold it."""
+    """Text in a form that PostgreSQL can hold."""
     if text.isascii() and "\0" not in text:
         return text
     return _ODD.sub(lambda found: _HELD[found[0]], text)
 
 
 def from_text(text: str) -> str:
-    """Text as it was."""
+    """The original text."""
     return text if text.isascii() else _ODD_HELD.sub(lambda found: _MEANT[found[0]], text)

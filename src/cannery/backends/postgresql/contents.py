@@ -1,8 +1,7 @@
-"""Content in pieces, each compressed where that helps and with a checksum of its own; small in tables, large in S3.
+"""Content in pieces, each compressed if that helps and with its own checksum; small in tables, large in S3.
 
-A writer that refers to content holds its row (``FOR KEY SHARE``) until the commit, and gc takes only rows that are not
-held. So a writer that deduplicates onto content which gc is about to free either saves it, or finds it gone and stores
-it again.
+A writer that refers to content locks its row (``FOR KEY SHARE``) until the commit, and gc takes only unlocked rows. So
+a writer that deduplicates onto content which gc is about to free either saves it, or finds it gone and stores it again.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _STAGING = b"staging"
 
 
 class Piece(NamedTuple):
-    """A part of content as it is stored; ``data`` is None where it is an object in S3."""
+    """A stored part of content; ``data`` is None if it is an object in S3."""
 
     size: int
     is_zstd: bool
@@ -59,7 +58,7 @@ _PUT_PIECES = Statement(
 
 
 def encode(data: bytes) -> Encoded:
-    """Content as it is stored."""
+    """Content in stored form."""
     starts = range(0, len(data), _PIECE) or (0,)
     return [_encode_piece(data[start : start + _PIECE]) for start in starts]
 
@@ -85,7 +84,7 @@ class PostgresqlContents:
         self._scope = scope
 
     def has(self, digests: Iterable[bytes]) -> set[bytes]:
-        """Those that are stored."""
+        """The stored ones among some digests."""
         wanted = list(digests)
         if not wanted:
             return set()
@@ -100,7 +99,7 @@ class PostgresqlContents:
     def get_many(
         self, digests: Iterable[bytes], sizes: Mapping[bytes, int] = EMPTY
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Content by digest; what is in one piece in the database comes with one question."""
+        """Content by digest; content in one piece in the database takes a single query."""
         wanted = list(dict.fromkeys(digests))
         for start in range(0, len(wanted), _TOGETHER):
             page = wanted[start : start + _TOGETHER]
@@ -153,7 +152,7 @@ class PostgresqlContents:
         return Staged(digest.digest(), size)
 
     def _begin(self, name: str | None) -> int:
-        """Note that content is being stored, and under which name, before any of it is there."""
+        """Record that content is being stored, and under which name, before any of it is there."""
         query = (
             "INSERT INTO cannery.contents (content, scope, digest, size, staged, object)"
             " VALUES (nextval('cannery.numbers'), %s, %s, 0, %s, %s) RETURNING content"
@@ -171,7 +170,7 @@ class PostgresqlContents:
             (digest, self._scope),
         ).fetchone()
         if known is not None:
-            # What is stored may be about to be freed, unless somebody has just asked for it.
+            # Stored content may be about to be freed, unless it was just requested.
             query = (
                 "UPDATE cannery.contents SET staged = %s WHERE content = %s AND staged IS NOT NULL"
             )
@@ -184,14 +183,14 @@ class PostgresqlContents:
 
 
 class _Buffer:
-    """Bytes that come in pieces of any size, handed on in pieces of one size."""
+    """Bytes that arrive in pieces of any size, returned in pieces of one size."""
 
     def __init__(self, pieces: Iterable[bytes]) -> None:
         self._pieces = iter(pieces)
         self._held = bytearray()
 
     def has(self, size: int) -> bool:
-        """Whether there are at least so many bytes."""
+        """Whether there are at least a number of bytes."""
         while len(self._held) < size:
             piece = next(self._pieces, None)
             if piece is None:
@@ -200,7 +199,7 @@ class _Buffer:
         return True
 
     def parts(self, size: int) -> Iterator[bytes]:
-        """All of it; one empty piece if there is nothing."""
+        """All bytes; one empty piece if there are none."""
         is_first = True
         while self.has(size) or self._held or is_first:
             is_first = False
@@ -209,7 +208,7 @@ class _Buffer:
 
 
 def remove_contents(connection: Connection, contents: Sequence[int]) -> int:
-    """Take content away; how many bytes it took. Objects in S3 are noted, to be deleted after the commit."""
+    """Remove content; returns its stored size. Objects in S3 are recorded, to be deleted after the commit."""
     (size,) = execute(
         connection,
         "SELECT coalesce(sum(coalesce(length(data), size)), 0)::bigint FROM cannery.pieces WHERE content = ANY(%s)",
@@ -217,7 +216,7 @@ def remove_contents(connection: Connection, contents: Sequence[int]) -> int:
     ).fetchone() or (0,)
     execute(
         connection,
-        # One more than is noted: a piece may have been put that was not noted any more.
+        # One more than recorded: an interrupted upload may have stored an unrecorded piece.
         "INSERT INTO cannery.trash SELECT object, (SELECT count(*) + 1 FROM cannery.pieces p"
         " WHERE p.content = c.content) FROM cannery.contents c"
         " WHERE content = ANY(%s) AND object IS NOT NULL",
@@ -229,7 +228,7 @@ def remove_contents(connection: Connection, contents: Sequence[int]) -> int:
 
 
 def empty_trash(pool: Pool, objects: Objects | None) -> None:
-    """Delete the objects of content that is gone; what a crash leaves is deleted the next time."""
+    """Delete the objects of removed content; objects left by a crash are deleted the next time."""
     if objects is None:
         return
     while found := pool.rows("SELECT object, pieces FROM cannery.trash LIMIT 100"):

@@ -1,6 +1,6 @@
-"""What exchanges took: a table beside the conversations, written by every gateway that shares the store.
+"""Usage records: a table beside the conversations, written by every gateway that shares the store.
 
-Notes do not wait for the disk of the server; the next commit does.
+Notes do not wait for the server's disk; the next commit does.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _BEHIND = Statement(
     "int8 int8",
 )
 _LAST = Statement("SELECT coalesce(max(place), 0) FROM cannery.exchanges")
-# One after the other: so numbers become visible in their order, and who follows the log skips none.
+# One after the other: numbers become visible in order, and a follower of the log misses none.
 _IN_TURN = Statement("SELECT pg_advisory_xact_lock(hashtextextended('cannery.exchanges', 0))")
 _REPLIED = Statement(
     "SELECT place, record FROM cannery.exchanges WHERE reply = $1 AND reply <> ''"
@@ -68,7 +68,7 @@ class PostgresqlExchanges:
         return list(sound(rows))
 
     def page(self, cursor: Cursor | None = None) -> NotePage:
-        """The records behind a cursor, some at a time."""
+        """The records after a cursor, some at a time."""
 
         def behind(place: int) -> Rows:
             (rows,) = self._pool.exchange([(_BEHIND, (place, _PAGE))])
@@ -81,7 +81,7 @@ class PostgresqlExchanges:
         return page_of(cursor, behind, last)
 
     def torn(self) -> None:
-        """A transaction tears nothing."""
+        """Nothing: a transaction leaves no incomplete record."""
 
     def replied(self, reply: str) -> bytes | None:
         """The last record of a reply."""

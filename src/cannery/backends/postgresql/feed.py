@@ -1,12 +1,12 @@
-"""The change feed: a cursor is a snapshot, and what is behind it is what that snapshot does not see.
+"""The change feed: a cursor is a snapshot, and the changes after it are those that the snapshot does not see.
 
-Numbers that a sequence gives out become visible in another order than they were given: a reader that remembers the
-highest number misses the transaction with a lower one that commits later. So each conversation notes the transaction
-that changed it last, and a cursor has the transactions that were over when it was made (``pg_snapshot``). A page goes
-from one snapshot to another; if there is more than a page, the cursor has both and a place between them.
+Numbers from a sequence become visible in another order than they were assigned: a reader that remembers the highest
+number misses a transaction with a lower one that commits later. So each conversation records the transaction that
+changed it last, and a cursor has the transactions that had ended when it was made (``pg_snapshot``). A page goes from
+one snapshot to another; if there is more than a page, the cursor has both and a place between them.
 
-A server that was restored, or a standby that took over, may give out transaction numbers again: its timeline, and the
-table itself, are part of the cursor, and with another one everything must be looked at.
+A restored server, or a promoted standby, may assign transaction numbers again: its timeline, and the identity of the
+table, are part of the cursor, and with another one everything must be examined.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _CURSOR = re.compile(
 
 
 class _Place(NamedTuple):
-    """What a cursor says: everything before ``since``, and of what came until ``until`` what is at most ``at``."""
+    """The parts of a cursor: everything before ``since``, and of the changes until ``until`` those up to ``at``."""
 
     since: str
     until: str | None
@@ -45,16 +45,16 @@ class _Place(NamedTuple):
 
 
 OWN_PLACE = "{identity} || '/' || pg_current_xact_id()::text || '.' || {change}::text"
-"""What ``place_of`` gives for a change of the running transaction, in SQL."""
+"""The SQL for ``place_of`` of a change in the running transaction."""
 
 
 def place_of(identity: str, transaction: int, change: int) -> Cursor:
-    """Where the feed notes a change; no other change has it."""
+    """The unique place of a change in the feed."""
     return f"{identity}/{transaction}.{change}"
 
 
 def read(connection: Connection, identity: str, cursor: Cursor | None, limit: int) -> Growth:
-    """A page of changes behind a cursor."""
+    """A page of changes after a cursor."""
     now, server = execute(connection, _NOW).fetchone() or ("", "")
     start = f"{identity}/{server}/"
     place = _decode(cursor, identity, server)
@@ -79,7 +79,7 @@ def read(connection: Connection, identity: str, cursor: Cursor | None, limit: in
 
 
 def _decode(cursor: Cursor | None, identity: str, server: str) -> _Place | None:
-    """What a cursor says; None if it is of another store, or of a server that was restored since."""
+    """The parts of a cursor; None if it is of another store, or of a server that was restored since."""
     found = _CURSOR.fullmatch(cursor or "")
     if found is None or found["identity"] != identity or found["server"] != server:
         return None

@@ -1,8 +1,8 @@
-"""Large content in S3: one object a piece, each written once and never changed.
+"""Large content in S3: one object per piece, each written once and never changed.
 
-The name of an object is new for each time that content is stored, and noted in the database before the object exists.
-So an object that was freed is never one that another gateway has just stored, a put that is repeated finds its own
-object, and whatever a crash leaves behind is known to gc.
+An object gets a new name each time content is stored, which is recorded in the database before the object exists. So a
+freed object is never one that another gateway has just stored, a repeated put finds its own object, and gc knows
+everything that a crash leaves behind.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from obstore.store import S3Store
 
 LARGE = 64 << 10
-"""From this size on content goes to S3, where there is one."""
+"""From this size on content goes to S3, if configured."""
 
 
 class Objects:
@@ -37,7 +37,7 @@ class Objects:
         import obstore
         from obstore.exceptions import AlreadyExistsError
 
-        # A second attempt, after an answer that was lost, finds what the first has written.
+        # A second attempt, after a lost answer, finds the object of the first.
         with self._translated(), contextlib.suppress(AlreadyExistsError):
             obstore.put(self._store, _path(name, piece), data, mode="create")
 
@@ -53,7 +53,7 @@ class Objects:
                 raise DamageError(where, "the object is missing") from None
 
     def delete(self, name: str, pieces: int) -> None:
-        """Take content away; what is gone already is fine."""
+        """Delete content; missing objects are not an error."""
         import obstore
 
         with self._translated():

@@ -1,8 +1,8 @@
-"""Statements that are sent together and answered together: one round trip, and little work on this side.
+"""Statements that are sent together and answered together: one round trip, and little work on the client.
 
-A commit sends about a dozen statements. The library's own pipeline talks to the server after each of them, and finds
-out the type of every value; both together cost more than the server's work. Here a statement says the types of its
-values, is prepared once a connection, and nothing is waited for before the last one is sent.
+A commit sends about a dozen statements. The library's own pipeline talks to the server after each of them, and
+determines the type of every value; both together cost more than the server's work. Here a statement declares the types
+of its values, is prepared once per connection, and nothing is awaited before the last one is sent.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NULL = _pack_size(-1)
 
 
 class _Kind(NamedTuple):
-    """A type of values: its number on the server, and its bytes."""
+    """A type of values: its number on the server, and its encoding."""
 
     number: int
     encode: Callable[[Any], bytes]
@@ -72,7 +72,7 @@ _KINDS = {
 
 
 class Statement:
-    """SQL with ``$1``, ``$2`` … and the types of what they stand for; without ``is_prepared`` sent as it is."""
+    """SQL with ``$1``, ``$2`` … and the types of its parameters; without ``is_prepared`` sent unprepared."""
 
     __slots__ = ("_encoders", "is_prepared", "numbers", "text")
 
@@ -84,7 +84,7 @@ class Statement:
         self.is_prepared = is_prepared
 
     def encode(self, values: Sequence[Any]) -> list[bytes | None]:
-        """Values as they are sent."""
+        """Values in encoded form."""
         return [
             None if value is None else encode(value)
             for encode, value in zip(self._encoders, values, strict=True)
@@ -100,7 +100,7 @@ Rows: TypeAlias = list[tuple[Any, ...]]
 
 
 class Connection(psycopg.Connection[tuple[Any, ...]]):
-    """A connection that knows which statements are prepared on it."""
+    """A connection that knows its prepared statements."""
 
     prepared: dict[Statement, bytes]
 
@@ -110,7 +110,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         self._names = itertools.count()
 
     def next_name(self) -> bytes:
-        """A name that no statement on this connection has had."""
+        """A statement name not used before on this connection."""
         return b"cannery_%d" % next(self._names)
 
     @contextlib.contextmanager
@@ -119,7 +119,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         savepoint_name: str | None = None,
         force_rollback: bool = False,  # noqa: FBT001, FBT002 - the library's own
     ) -> Iterator[psycopg.Transaction]:
-        """A transaction; the library deallocates all statements, ours too, when it takes one back."""
+        """A transaction; on a rollback the library deallocates all statements, ours too."""
         is_made = False
         try:
             with super().transaction(savepoint_name, force_rollback) as begun:
@@ -130,12 +130,12 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
                 self.prepared.clear()
 
     def take_back(self) -> None:
-        """Take back what was begun and not committed, and leave our statements as they are."""
+        """Roll back, keeping our prepared statements."""
         if self.info.transaction_status in _UNDER_WAY:
             exchange(self, [(_ROLLBACK, ())])
 
     def is_alive(self) -> bool:
-        """Whether the server has not closed the connection while it was idle, as far as is known here."""
+        """Whether the server has not closed the idle connection, as far as is known here."""
         waiting = select.poll()
         waiting.register(self.pgconn.socket, select.POLLIN)
         try:
@@ -149,14 +149,14 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
 def exchange(
     connection: Connection, calls: Iterable[Call], later: Iterable[Call] = ()
 ) -> list[Rows]:
-    """Send statements and wait for what they give, in order; after an error none of the rest is done.
+    """Send statements and return their results, in order; after an error the rest is not executed.
 
-    Those to be sent ``later`` are asked for while the server works on the others.
+    Those to be sent ``later`` are requested while the server works on the others.
 
-    An error with a ``sqlstate`` is the server's word that the last statement was not done. Without one the connection
-    was lost, and it may have been.
+    An error with a ``sqlstate`` means that the server did not execute the last statement. Without one the connection
+    was lost, and it may have been executed.
     """
-    # What cannot be sent is known before anything is.
+    # Values that cannot be encoded are found before anything is sent.
     sent = _encoded(calls)
     server = connection.pgconn
     try:
@@ -169,7 +169,7 @@ def exchange(
         results = _receive(server, len(preparing))
         server.exit_pipeline_mode()
     except BaseException:
-        # What the server has yet to say is unknown.
+        # The rest of the server's answer is unknown.
         connection.close()
         raise
     if any(result.status in _ERRORS for result in results):
@@ -190,7 +190,7 @@ def _encoded(calls: Iterable[Call]) -> list[tuple[Statement, list[bytes | None]]
 def _send(
     connection: Connection, sent: Iterable[tuple[Statement, list[bytes | None]]]
 ) -> list[Statement | None]:
-    """Send all; for each result that will come the statement that it prepares, or None for an answer."""
+    """Send all; for each expected result the statement that it prepares, or None for an answer."""
     server = connection.pgconn
     preparing: list[Statement | None] = []
     for statement, values in sent:
@@ -238,14 +238,14 @@ def _receive(server: Any, count: int) -> list[Any]:
 
 
 def _last_word(server: Any, outstanding: int) -> psycopg.Error | None:
-    """What the server said of a statement before the connection was lost.
+    """The server's answer to a statement before the connection was lost.
 
-    None if it said nothing, or has done all statements but the last: what became of that one is unknown.
+    None if there is no answer, or if all statements but the last were executed: the outcome of the last is unknown.
     """
     for _ in range(2 * outstanding):
         result = server.get_result()
         if result is None:
-            # Stands between the results of two statements.
+            # Separates the results of two statements.
             continue
         outstanding -= 1
         if result.status in _ERRORS:
@@ -262,7 +262,7 @@ def _first_error(results: Iterable[Any]) -> psycopg.Error:
 def _forget_unprepared(
     connection: Connection, preparing: Sequence[Statement | None], results: Sequence[Any]
 ) -> None:
-    """Note which statements were not prepared because one before them failed."""
+    """Record which statements were not prepared because an earlier one failed."""
     for statement, result in zip(preparing, results, strict=True):
         if statement is not None and result.status != pq.ExecStatus.COMMAND_OK:
             del connection.prepared[statement]

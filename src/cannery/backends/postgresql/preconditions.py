@@ -1,13 +1,13 @@
-"""Preconditions of changes: read under locks in a round trip, or remembered and checked by the commit itself.
+"""Preconditions of changes: read under locks in a round trip, or cached and checked by the commit itself.
 
-A process that was the last to write to a conversation knows all that the next append depends on. It sends that append,
-the commit included, in one round trip, and the server refuses all of it if anybody else has changed the conversation
-since. A refused commit is made again from what is read under locks, which cannot change before it is made. Errors
-of the caller are found only there.
+A process that was the last to write to a conversation knows all preconditions of the next append. It sends that append,
+commit included, in one round trip, and the server refuses all of it if another process has changed the conversation
+since. A refused commit is repeated with data read under locks, which cannot change before the commit. Errors of the
+caller are found only there.
 
-A conversation is remembered by the transaction that wrote its row (``xmin``), which no writer can leave as it is,
-neither gc nor a rebuild. What is remembered is forgotten whenever a connection is lost: a server that was restored
-from a copy gives out the same numbers again.
+A cached conversation is identified by the transaction that wrote its row (``xmin``), which every writer changes, gc and
+rebuilds included. The cache is discarded whenever a connection is lost: a server restored from a copy assigns the same
+numbers again.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ _KEYS = Statement(
 
 
 class Order(NamedTuple):
-    """A change, with what takes long done before anything is locked."""
+    """A change, with its expensive parts prepared before anything is locked."""
 
     change: Change
     encoded: dict[bytes, Encoded]
@@ -86,7 +86,7 @@ class Order(NamedTuple):
 
 
 class Known(NamedTuple):
-    """A conversation as it is stored; ``calls`` are the ordinals of its latest calls, as far as they are remembered."""
+    """A conversation as it is stored; ``calls`` are the ordinals of its latest calls, as far as they are cached."""
 
     row: Row
     metadata: bytes | None
@@ -95,7 +95,7 @@ class Known(NamedTuple):
 
 
 class Seen:
-    """What the changes of a turn depend on."""
+    """The data that the changes of a turn depend on."""
 
     def __init__(self, connection: Connection, claims: Sequence[tuple[bytes, int]] = ()) -> None:
         self.connection = connection
@@ -113,7 +113,7 @@ class Seen:
         return self.numbers.pop(0)
 
     def is_held(self, change: Change) -> bool:
-        """Whether a living conversation of the scope and session holds what a change claims."""
+        """Whether a conversation of the scope and session, not deleted, holds what a change claims."""
         space = space_of(change.scope, change.session)
         wanted = {(claim, space) for claim in change.claims}
         for at, position, *values in self.holding:
@@ -124,7 +124,7 @@ class Seen:
         return False
 
     def find_call(self, row: Row, call: str) -> int | None:
-        """Which of the calls before a conversation's end had an id last, counted from 0."""
+        """The ordinal, from 0, of the last call with an id before a conversation's end."""
         known = self.known.get(row.id)
         if known is not None and call in known.calls:
             return known.calls[call]
@@ -139,9 +139,9 @@ def read(
     spare: int,
     is_lazy: bool,
 ) -> Seen:
-    """Read and lock what the changes of a turn depend on, and take some numbers to spare.
+    """Read and lock the data that the changes of a turn depend on, and take some spare numbers.
 
-    With ``everything`` that is to be made in it, it begins a transaction.
+    With ``everything`` that the transaction will make, it begins the transaction.
     """
     changes = [order.change for order in turn]
     contents = sorted({(one.scope, digest) for one in changes for digest in one.contents})
@@ -172,7 +172,7 @@ def read(
 
 
 class Memory:
-    """What this process knows of what it wrote last; for all threads."""
+    """The cached state of this process's last writes; for all threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -184,10 +184,10 @@ class Memory:
     def recall(
         self, connection: Connection, orders: Sequence[Order], losses: int, *, is_lazy: bool
     ) -> Seen | None:
-        """What changes depend on, with the statements that check it; None if something is not remembered.
+        """The cached data that changes depend on, with the statements that check it; None if something is not cached.
 
-        A conversation that is recalled is forgotten until it is kept again, so that of several threads that write to
-        it the others read, and wait for each other on the server.
+        A conversation is removed from the cache until it is kept again, so that of several threads that write to it the
+        others read, and wait for each other on the server.
         """
         seen = Seen(connection)
         with self._lock:
@@ -202,7 +202,7 @@ class Memory:
         return seen
 
     def _recall_one(self, order: Order, seen: Seen) -> bool:
-        """Recall what one change depends on; whether all of it is remembered."""
+        """Look up the data that one change depends on; whether all of it is cached."""
         change = order.change
         known = self._known.pop(change.identifier, None)
         if not (_is_beginning(change) if known is None else _depends_on(change, known)):
@@ -220,7 +220,7 @@ class Memory:
     def keep(
         self, losses: int, known: Iterable[Known], contents: Mapping[tuple[str, bytes], int]
     ) -> None:
-        """Remember what was committed on a connection."""
+        """Cache what was committed on a connection."""
         with self._lock:
             self._forget_after(losses)
             for one in known:
@@ -234,25 +234,25 @@ class Memory:
             _forget_oldest(self._contents, _REMEMBERED_CONTENTS)
 
     def _forget_after(self, losses: int) -> None:
-        """Forget everything if a connection was lost since it was learned."""
+        """Discard the cache if a connection was lost since it was filled."""
         if losses != self._losses:
             self._losses = losses
             self._known.clear()
             self._contents.clear()
 
     def lacking(self) -> int:
-        """How many numbers to take to spare."""
+        """How many spare numbers to take."""
         with self._lock:
             return _RESERVE if len(self._numbers) < _RESERVE // 2 else 0
 
     def spare(self, numbers: Iterable[int]) -> None:
-        """Keep numbers that are not in use."""
+        """Keep unused numbers."""
         with self._lock:
             self._numbers += numbers
 
 
 def _is_beginning(change: Change) -> bool:
-    """Whether a change makes a conversation that depends on no other."""
+    """Whether a change creates a conversation that depends on no other."""
     metadata = change.metadata
     return (
         metadata is not None
@@ -262,7 +262,7 @@ def _is_beginning(change: Change) -> bool:
 
 
 def _depends_on(change: Change, known: Known) -> bool:
-    """Whether a change depends on nothing but a conversation that is known."""
+    """Whether a change depends on nothing but a cached conversation."""
     metadata = change.metadata
     is_in_place = metadata is None or metadata.parent == known.row.parent
     return is_in_place and change.requires.keys() <= {change.identifier}
@@ -274,13 +274,13 @@ def _forget_oldest(remembered: dict[K, V], most: int) -> None:
 
 
 def expect_contents(contents: Sequence[int]) -> Iterator[Call]:
-    """Hold content that is only remembered, and make sure that gc has not freed it."""
+    """Lock content that is only cached, and check that gc has not freed it."""
     if contents:
         yield _EXPECT_CONTENTS, (contents, len(contents))
 
 
 def latest_calls(known: Known | None, made: Iterable[tuple[str, int]]) -> Mapping[str, int]:
-    """The latest calls of a conversation, with those that were made after those that are known."""
+    """The latest calls of a conversation: the cached ones and the later ones."""
     calls = {} if known is None else dict(known.calls)
     for call, ordinal in made:
         calls.pop(call, None)
@@ -290,7 +290,7 @@ def latest_calls(known: Known | None, made: Iterable[tuple[str, int]]) -> Mappin
 
 
 def _needed(turn: Sequence[Order]) -> int:
-    """The numbers that changes need at most."""
+    """The most numbers that changes need."""
     return sum((order.change.metadata is not None) + len(order.encoded) for order in turn)
 
 
@@ -303,7 +303,7 @@ def _claims(turn: Sequence[Order]) -> list[tuple[bytes, int]]:
 
 
 def _begin(everything: Sequence[Order], *, is_lazy: bool) -> list[Call]:
-    """Begin a transaction with the locks of all that will be claimed in it."""
+    """Begin a transaction with the locks of everything that will be claimed in it."""
     locks = sorted({_lock_of(claim, space) for claim, space in _claims(everything)})
     calls: list[Call] = [(BEGIN, ())]
     if is_lazy:

@@ -1,4 +1,4 @@
-"""The rows of the catalogue in PostgreSQL: reading them, and the statements that write what was derived."""
+"""The rows of the catalogue in PostgreSQL: reading them, and the statements that write derived data."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _PUT_NEW = Statement(
     " RETURNING changed_by::text",
     f"bytea int8 {_kinds(_NAMES)}",
 )
-# Without a version that is as expected the whole transaction fails.
+# If the version is not as expected the whole transaction fails.
 _PUT_CHANGED = Statement(
     "WITH own AS (UPDATE cannery.conversations SET metadata = coalesce($1, metadata),"  # noqa: S608 - names are ours
     f" changed_by = pg_current_xact_id(), change = $2, {_settings(6)}"
@@ -88,7 +88,7 @@ _PUT_TAGS = Statement(
 
 
 def to_row(values: Sequence[Any]) -> Row:
-    """A row as it is read."""
+    """A row decoded."""
     found = list(values)
     for at in _TEXTS:
         if found[at] is not None:
@@ -97,7 +97,7 @@ def to_row(values: Sequence[Any]) -> Row:
 
 
 def _to_values(row: Row) -> list[Any]:
-    """A row as it is written."""
+    """A row encoded."""
     values: list[Any] = list(row)
     for at in _TEXTS:
         if values[at] is not None:
@@ -106,7 +106,7 @@ def _to_values(row: Row) -> list[Any]:
 
 
 class Version(NamedTuple):
-    """Which state of a row: the transaction that wrote it, without its epoch, and the number of the change in it."""
+    """The version of a row: the transaction that wrote it, without its epoch, and the number of the change in it."""
 
     transaction: int
     change: int
@@ -121,7 +121,7 @@ def put_new(row: Row, metadata: bytes, change: int) -> Iterator[Call]:
 def put_changed(
     before: Row, version: Version, row: Row, metadata: bytes | None, change: int
 ) -> Iterator[Call]:
-    """Write the row of a conversation that is there, if it still has a version; its tags only if there are any."""
+    """Write the row of an existing conversation, if it still has a version; its tags only if there are any."""
     yield _PUT_CHANGED, [metadata, change, row.number, *version, *_changing(_to_values(row))]
     if row.tags != "[]" or before.tags != "[]":
         yield _DROP_TAGS, (row.number,)
@@ -129,14 +129,14 @@ def put_changed(
 
 
 def put_derived(row: Row) -> Iterator[Call]:
-    """Write what was derived again of a conversation; nothing has changed for those who follow the feed."""
+    """Write the rebuilt row of a conversation; followers of the feed see no change."""
     yield _PUT_DERIVED, [row.number, *_changing(_to_values(row))]
     yield _DROP_TAGS, (row.number,)
     yield from _put_tags(row)
 
 
 def _put_tags(row: Row) -> Iterator[Call]:
-    """Write the tags of a conversation where they are looked up."""
+    """Write the tags of a conversation to their table."""
     if row.tags != "[]" and not row.deleted:
         tags = [to_text(tag) for tag in msgspec.json.decode(row.tags, type=list[str])]
         yield _PUT_TAGS, (row.number, row.scope, row.updated, row.id, tags)
@@ -153,7 +153,7 @@ def put_grown(grown: Sequence[Grown]) -> Iterator[Call]:
 
 
 def clear(connection: Connection, number: int, start: int, stop: int | None = None) -> None:
-    """Take out what was derived of a conversation's lines from one position to before another."""
+    """Remove the rows derived from a range of a conversation's lines."""
     for table, offset in (("prefixes", 1), ("calls", 1), ("roles", 1), ("texts", 0)):
         execute(
             connection,
@@ -163,7 +163,7 @@ def clear(connection: Connection, number: int, start: int, stop: int | None = No
 
 
 def put_words(said: Iterable[tuple[int, int, Sequence[Entry | None]]]) -> Iterator[Call]:
-    """Write what a search finds: for each conversation its number, a first position and entries."""
+    """Write the searchable text: for each conversation its number, a first position and entries."""
     found = []
     for number, first, entries in said:
         for position, entry in enumerate(entries, first):
@@ -174,7 +174,7 @@ def put_words(said: Iterable[tuple[int, int, Sequence[Entry | None]]]) -> Iterat
 
 
 def for_all(statement: Statement, found: Sequence[Sequence[Any]]) -> Iterator[Call]:
-    """One statement for many rows; nothing if there is none."""
+    """One statement for many rows; nothing if there are none."""
     if found:
         yield statement, list(zip(*found, strict=True))
 
@@ -196,7 +196,7 @@ def row_of(connection: Connection, identifier: str) -> Row | None:
 
 
 def living_forks(connection: Connection, row: Row, position: int) -> Iterator[Row]:
-    """The living forks of a deleted conversation, and of its deleted forks, that have its first canisters."""
+    """The forks, not deleted, of a deleted conversation or of its deleted forks, that have its first canisters."""
     dead = [row]
     for one in dead:
         for fork in rows(connection, "c.parent = %s AND c.position >= %s", (one.id, position)):
@@ -207,12 +207,12 @@ def living_forks(connection: Connection, row: Row, position: int) -> Iterator[Ro
 
 
 def living_at(connection: Connection, row: Row, position: int) -> Row | None:
-    """A conversation, or if it is deleted a fork of it that has its first canisters up to a position."""
+    """A conversation or, if it is deleted, a fork of it that has its first canisters up to a position."""
     return row if not row.deleted else next(living_forks(connection, row, position), None)
 
 
 def base_of(connection: Connection, above: Row | None, metadata: Metadata) -> Base | None:
-    """What is known of a history where a conversation's own log begins; None if its parent's cannot be read."""
+    """The state of a history at the start of a conversation's own log; None if its parent's cannot be read."""
     if metadata.parent is None:
         return Base()
     if above is None or above.unreadable:
@@ -231,7 +231,7 @@ def base_of(connection: Connection, above: Row | None, metadata: Metadata) -> Ba
 
 
 def prefix_before(connection: Connection, number: int, position: int) -> Prefix | None:
-    """What is known of a conversation's history up to a position."""
+    """The state of a conversation's history up to a position."""
     query = (
         f"SELECT {PREFIX_COLUMNS} FROM cannery.prefixes p WHERE p.number = %s AND p.position <= %s"  # noqa: S608 - names are ours
         " ORDER BY p.position DESC LIMIT 1"
@@ -241,7 +241,7 @@ def prefix_before(connection: Connection, number: int, position: int) -> Prefix 
 
 
 def find_call(connection: Connection, row: Row, call: str) -> int | None:
-    """Which of the calls before a conversation's end had an id last, counted from 0."""
+    """The ordinal, from 0, of the last call with an id before a conversation's end."""
     query = (
         "SELECT number, ordinal, position FROM cannery.calls"
         " WHERE root = %s AND md5(call) = md5(%s) AND call = %s ORDER BY ordinal"
@@ -264,7 +264,7 @@ def find_call(connection: Connection, row: Row, call: str) -> int | None:
 
 
 def move(connection: Connection, row: Row, parent: str | None) -> Row:
-    """A row under another parent, with all below it in the tree of that one."""
+    """A row under another parent, with all of its descendants in the tree of that parent."""
     above = None if parent is None else row_of(connection, parent)
     root = row.number if above is None else above.root
     below = (

@@ -1,9 +1,9 @@
-"""The tables, in the schema ``cannery`` of one database, and how they come to the version of this program.
+"""The tables, in the schema ``cannery`` of one database, and their migrations.
 
-A database is one store. What is true (metadata, lines, content) and what is derived from it (digests, words, tags) are
-written in the same transactions. Lines are partitioned by the number of their conversation, so that each table and
-index stays small enough to be vacuumed. PostgreSQL keeps checksums of its pages; lines, metadata and pieces carry their
-own all the same, and are verified wherever they are read.
+A database is one store. Data (metadata, lines, content) and derived data (digests, words, tags) are written in the same
+transactions. Lines are partitioned by the number of their conversation, so that each table and index stays small enough
+to be vacuumed. PostgreSQL has checksums for its pages; lines, metadata and pieces have their own as well, and are
+verified wherever they are read.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from cannery.errors import StorageError, StoreUnavailableError
 
 VERSION = 4
 DIGESTS = 2
-"""The version since which the digests of histories are as they are."""
+"""The table version since which the digests of histories have their present form."""
 
 _PARTITIONS = 16
-# Chosen once, so that programs that open the same new store make its tables one after the other.
+# A fixed number, so that programs that open the same new store create its tables one after the other.
 _MIGRATING = 0x63616E6E65727931
 
 FLAGS = ("deleted", "unreadable")
-"""The fields of a row that are true or false."""
+"""The boolean fields of a row."""
 
 _HINTS = get_type_hints(Row)
 _KINDS = {int: "int8", str: "text", bytes: "bytea"}
 
 
 def kind_of(name: str) -> str:
-    """The type of a field of a row on the server."""
+    """The server type of a row's field."""
     if name in FLAGS:
         return "bool"
     return next(kind for known, kind in _KINDS.items() if _HINTS[name] in {known, known | None})
@@ -121,7 +121,7 @@ _FIRST = (
     number bigint NOT NULL, position bigint NOT NULL, role text NOT NULL, said text COLLATE "C" NOT NULL,
     vector tsvector, words text COLLATE "C", PRIMARY KEY (number, position)
 )""",
-    # New entries wait in a list that every search reads through: it is kept short.
+    # New entries wait in a list that every search scans, so it is kept short.
     "CREATE INDEX by_words ON cannery.texts USING gin (vector) WITH (gin_pending_list_limit = 256)",
     """CREATE INDEX by_trigrams ON cannery.texts USING gin (words gin_trgm_ops) WHERE vector IS NULL""",
 )
@@ -151,13 +151,13 @@ _THIRD = (
     "CREATE INDEX replies ON cannery.exchanges (reply) WHERE reply <> ''",
 )
 _FOURTH = (
-    # A commit is sent whole: what it depends on is checked by statements that make the rest of it fail.
+    # A commit is sent whole: statements that check its preconditions make the rest of it fail.
     """CREATE FUNCTION cannery.expect(holds boolean) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
     IF holds THEN RETURN true; END IF;
     RAISE EXCEPTION 'another transaction was faster' USING ERRCODE = 'serialization_failure';
 END $$""",
-    # A longer list is moved into the index at less cost, and is still read in a millisecond or two.
+    # Moving a longer list into the index is cheaper, and scanning it still takes only a millisecond or two.
     "ALTER INDEX cannery.by_words SET (gin_pending_list_limit = 1024)",
 )
 MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND, _THIRD, _FOURTH)
@@ -165,7 +165,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND, _THIRD, _FOURTH)
 
 
 class Prepared(NamedTuple):
-    """A store that was opened: its identity, why it can only be read, if so, and the version that it had."""
+    """An opened store: its identity, why it is read-only, if so, and the table version that it had."""
 
     identity: str
     why_read_only: str | None
@@ -173,7 +173,7 @@ class Prepared(NamedTuple):
 
 
 def prepare(pool: Pool, *, read_only: bool) -> Prepared:
-    """Bring the tables to this version."""
+    """Migrate the tables to this version."""
     connection = pool.connect()
     try:
         with translated(pool.name):
@@ -228,7 +228,7 @@ def _version(connection: Connection) -> int:
 
 
 def _migrate(connection: Connection, name: str) -> None:
-    """Make what is missing, in one transaction; programs that open the store at once wait for each other."""
+    """Create what is missing, in one transaction; programs that open the store at once wait for each other."""
     (schema,) = execute(connection, "SELECT to_regnamespace('cannery')::text").fetchone() or (None,)
     with connection.transaction():
         execute(connection, "SELECT pg_advisory_xact_lock(%s)", (_MIGRATING,))

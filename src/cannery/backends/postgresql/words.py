@@ -1,9 +1,9 @@
-"""What is searched: words without case and accents, as a ``tsvector`` of our own making.
+"""The search index: words without case and accents, as a ``tsvector`` of our own making.
 
-PostgreSQL's parser takes addresses, numbers and compounds for one word, depending on the locale; here a word is a run
-of letters and digits, as in the other backends. A vector holds at most 255 places of a word and 16,383 in all, and a
-megabyte. Where that is too little the words are kept as text beside it, and looked at for phrases; where there is no
-vector at all they are found by their trigrams.
+PostgreSQL's parser treats addresses, numbers and compounds as one word, depending on the locale; here a word is a run
+of letters and digits, as in the other backends. A vector holds at most 255 positions of a word and 16,383 in all, and a
+megabyte. Beyond that the words are kept as text beside it, and scanned for phrases; without a vector at all they are
+found by their trigrams.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NEXT_PLACES = tuple(f",{place}" for place in range(1, _LAST_PLACE + 1))
 
 
 class Searchable(NamedTuple):
-    """A message as it is searched: a vector, or the words as text, or both."""
+    """The searchable form of a message: a vector, or the words as text, or both."""
 
     vector: str | None
     words: str | None
@@ -43,11 +43,11 @@ def split(text: str) -> list[str]:
 
 
 def searchable(text: str) -> Searchable | None:
-    """A text as it is searched; None if there is no word in it."""
+    """The searchable form of a text; None if it has no word."""
     words = split(text)
     if not words:
         return None
-    # A word has as many places at most as there are words, and a character at most four bytes.
+    # A word has at most as many positions as there are words, and a character at most four bytes.
     is_whole = (
         len(words) <= _LAST_PLACE
         and 4 * len(text) + 6 * len(words) <= _LARGEST
@@ -58,7 +58,7 @@ def searchable(text: str) -> Searchable | None:
 
 
 def _vector(words: Sequence[str]) -> str:
-    """The words with their places, of which none is too many."""
+    """The words with their positions, all within the limits."""
     found: dict[str, str] = {}
     for word, first, next_one in zip(words, _FIRST_PLACES, _NEXT_PLACES, strict=False):
         if word in found:
@@ -69,7 +69,7 @@ def _vector(words: Sequence[str]) -> str:
 
 
 def _cut(words: Sequence[str]) -> Searchable:
-    """As many words and places as a vector can hold, with the words as text."""
+    """As many words and positions as a vector can hold, with the words as text."""
     text = f" {' '.join(words)} "
     places: dict[str, list[int]] = {}
     for place, word in enumerate(words, 1):
@@ -87,9 +87,9 @@ def _kept(places: Sequence[int]) -> list[int]:
 
 
 class Query(NamedTuple):
-    """What is asked for: words that must all occur; phrases in a vector; patterns in text.
+    """A search: words that must all occur; phrases in a vector; patterns in text.
 
-    ``needs_text`` is True if a word is longer than a vector holds.
+    ``needs_text`` is True if a word is longer than a vector can hold.
     """
 
     words: str
@@ -99,13 +99,13 @@ class Query(NamedTuple):
 
 
 def query_of(terms: Sequence[Term]) -> Query | None:
-    """Terms as they are asked for; None if there is no word in one of them."""
+    """The search for some terms; None if one of them has no word."""
     words: list[str] = []
     phrases: list[str] = []
     patterns: list[str] = []
     needs_text = False
     for term in terms:
-        # UnicodeEncodeError for half of a surrogate pair, which is no word and must not be taken for none.
+        # UnicodeEncodeError for half of a surrogate pair, which is not a word and must not be treated as a missing one.
         term.text.encode()
         found = split(term.text)
         if not found:

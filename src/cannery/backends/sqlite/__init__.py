@@ -1,8 +1,8 @@
-"""One SQLite file: truth and catalogue change in the same transaction.
+"""One SQLite file: data and catalogue change in the same transaction.
 
-``tables`` has the schema and opens connections, ``commits`` makes changes, ``contents`` keeps content in pieces,
-``exchanges`` what exchanges took, ``collection`` frees what nothing needs, ``inspection`` finds damage.
-``sqlite::memory:`` is a store that ends with its process.
+``tables`` has the schema and opens connections, ``commits`` makes changes, ``contents`` stores content in pieces,
+``exchanges`` the usage records, ``collection`` frees unreachable data, ``inspection`` finds damage. ``sqlite::memory:``
+is a store that ends with its process.
 
 Reads have a connection of their own, so that they do not wait for a sync; a store in memory has one for all.
 """
@@ -73,7 +73,7 @@ class SqliteBackend(SingleCommits):
     def commit_each(
         self, changes: Iterable[Change], durability: Durability = "sync"
     ) -> list[Receipt | CanneryError]:
-        """Make several changes in one transaction, in order, each for itself all or nothing."""
+        """Make several changes in order in one transaction, each of them all or nothing."""
         wanted = list(changes)
         if self.is_read_only:
             return [self._refusal() for _ in wanted]
@@ -94,7 +94,7 @@ class SqliteBackend(SingleCommits):
         return self.metadata_many([identifier]).get(identifier)
 
     def metadata_many(self, identifiers: Iterable[str]) -> dict[str, bytes]:
-        """The metadata of those that are there."""
+        """The metadata of the existing ones."""
         wanted = [check_identifier(one) for one in identifiers]
         query = "SELECT CAST(metadata AS BLOB) FROM stored WHERE id = ?"
         found = {}
@@ -130,14 +130,14 @@ class SqliteBackend(SingleCommits):
         return self.read_many([Span(identifier, base, start, stop)])[0]
 
     def read_many(self, spans: Sequence[Span]) -> list[Reading]:
-        """The lines of several spans, as they were at one moment."""
+        """The lines of several spans, from one snapshot."""
         for span in spans:
             check_identifier(span.identifier)
         with self._database.reading() as connection:
             return [_read(connection, span) for span in spans]
 
     def changes(self, cursor: Cursor | None, limit: int = _PAGE) -> Growth:
-        """The conversations that changed behind a cursor."""
+        """The conversations that changed after a cursor."""
         with self._database.reading() as connection:
             identity, last = identity_of(connection), last_change(connection)
             now = cursor_at(identity, last)
@@ -150,10 +150,10 @@ class SqliteBackend(SingleCommits):
         has_more = len(found) == limit
         return Growth(noted[-1].place if has_more else now, noted, has_more)
 
-    # Keeping
+    # Maintenance
 
     def manifest(self) -> Mapping[str, Expected]:
-        """Nothing: a transaction keeps lines and what is known of them together."""
+        """Nothing: a transaction keeps lines and their facts consistent."""
         return {}
 
     def inspect(self, progress: Progress | None = None) -> Inspection:
@@ -167,7 +167,7 @@ class SqliteBackend(SingleCommits):
         dry_run: bool = False,
         progress: Progress | None = None,
     ) -> Collection:
-        """Free deleted conversations as far as no fork needs them, and content that nothing refers to."""
+        """Free deleted conversations except the parts that forks need, and unreferenced content."""
         if self.is_read_only:
             raise self._refusal()
         return Collector(self._database, self._describe, grace).run(
@@ -175,16 +175,16 @@ class SqliteBackend(SingleCommits):
         )
 
     def purge(self) -> None:
-        """Write the file anew, without free pages and without words that are no longer searched."""
+        """Rewrite the file, without free pages and without removed words."""
         self._database.purge(is_thorough=True)
 
     def backup(self, path: str, progress: Progress | None = None) -> Backup:
-        """Copy the store, as it is at one moment, to a new file."""
+        """Copy a consistent snapshot to a new file."""
         conversations = sum(1 for _ in self.identifiers())
         return Backup(conversations, self._database.copy_to(path, progress))
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._database.close()
 
 
@@ -232,5 +232,5 @@ def _read(connection: sqlite3.Connection, span: Span) -> Reading:
 def open_backend(
     location: str, describe: Describe, hashing: Hashing, *, read_only: bool = False
 ) -> SqliteBackend:
-    """Open the store in a file, or make one there."""
+    """Open the store in a file, or create one there."""
     return SqliteBackend(location or ":memory:", describe, hashing, read_only=read_only)

@@ -1,4 +1,4 @@
-"""The catalogue of a store in one file: it lies beside the truth, and is written in the same transactions."""
+"""The catalogue of a store in one file: stored beside the data, and written in the same transactions."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from cannery.errors import CanneryError
 T = TypeVar("T")
 
 PART = 50
-"""How many lines are worked on at a time while others wait."""
+"""How many lines are derived in one transaction."""
 
 
 class HasContents(Protocol):
-    """Gives the content of a scope."""
+    """The source of a scope's content."""
 
     def contents(self, scope: str) -> ContentTable:
         """The content of a scope."""
 
 
 class SqliteCatalogue(Queries):
-    """Tables beside the truth."""
+    """Tables beside the data."""
 
     def __init__(self, database: Database, backend: HasContents, describe: Describe) -> None:
         self._database = database
@@ -49,13 +49,13 @@ class SqliteCatalogue(Queries):
             return work(connection)
 
     def catch_up(self) -> None:
-        """Do nothing: rows change with the lines they describe."""
+        """Nothing: rows change with the lines they describe."""
 
     def rebuild(self, progress: Progress | None = None) -> None:
         """Derive the rows of each conversation again, in short transactions.
 
-        Where SQLite finds the file damaged, its tables are made anew in one: an index that lacks something cannot be
-        written to.
+        If SQLite finds the file damaged, its tables are created anew in one transaction: an index with missing entries
+        cannot be written to.
         """
         if problems(self._database, 1):
             with self._database.writing() as connection:
@@ -69,7 +69,7 @@ class SqliteCatalogue(Queries):
                 progress(done, len(numbers))
 
     def upgrade(self) -> None:
-        """Bring the tables of an older version to this one, all at once: they are derived from what is stored."""
+        """Migrate the tables of an older version, all at once: they are derived from stored data."""
         with self._database.writing() as connection:
             (version,) = connection.execute("PRAGMA user_version").fetchone()
             if version == VERSION:
@@ -79,7 +79,7 @@ class SqliteCatalogue(Queries):
 
     def _derive_all(self, connection: sqlite3.Connection) -> None:
         make_tables(connection)
-        # Of what is stored too.
+        # Of stored data too.
         connection.execute("REINDEX")
         deriving = _Deriving(self._backend, self._describe)
         for number in _numbers(connection):
@@ -94,11 +94,11 @@ def _numbers(connection: sqlite3.Connection) -> list[int]:
 
 
 class _Deriving:
-    """Derives the rows of conversations again, one after the other, each in short parts.
+    """Derives the rows of conversations again, one after the other, each in short transactions.
 
-    Others may write between two parts. The rows of lines are replaced a part at a time, and that of the conversation
-    with the last part, when all lines that were appended meanwhile are derived as well. A conversation whose metadata
-    has changed, or that gc has cut, is begun again.
+    Others may write between the transactions. The rows of lines are replaced in batches, and that of the conversation
+    with the last batch, when all lines that were appended meanwhile are derived as well. A conversation whose metadata
+    has changed, or that gc has shortened, is started again.
     """
 
     def __init__(self, backend: HasContents, describe: Describe) -> None:
@@ -135,7 +135,7 @@ class _Deriving:
 
 
 def _begun(connection: sqlite3.Connection, metadata: Metadata, seen: int, number: int) -> Row:
-    """The row of a conversation of which nothing is derived yet."""
+    """The row of a conversation before any line is derived."""
     query = "SELECT number FROM conversations WHERE id = ? AND number <> ?"
     for (other,) in connection.execute(query, (metadata.id, number)).fetchall():
         writing.remove(connection, other)
@@ -144,7 +144,7 @@ def _begun(connection: sqlite3.Connection, metadata: Metadata, seen: int, number
 
 
 def _decoded(raw: bytes) -> Metadata | None:
-    """Metadata, if they are such."""
+    """The metadata, if it is valid."""
     try:
         return msgspec.json.decode(raw, type=Metadata)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
@@ -152,9 +152,9 @@ def _decoded(raw: bytes) -> Metadata | None:
 
 
 def end_of_lines(connection: sqlite3.Connection, number: int, first: int, noted: int) -> int:
-    """The position after a conversation's last line, whose own may be missing: ``noted`` says where that was.
+    """The position after a conversation's last line, which may be missing; ``noted`` is the recorded end.
 
-    Neither is believed where too many lines would be missing.
+    Neither is trusted if too many lines would be missing.
     """
     query = "SELECT coalesce(max(place), ?) FROM lines WHERE place >= ? AND place < ?"
     begin = number * LINE + first
@@ -178,7 +178,7 @@ def read_entries(
     contents: ContentTable,
     describe: Describe,
 ) -> Sequence[Entry | None]:
-    """What stored lines of a conversation mean."""
+    """The catalogue entries of stored lines."""
     query = "SELECT place - ?, CAST(line AS BLOB) FROM lines WHERE place >= ? AND place < ? ORDER BY place"
     begin = number * LINE
     lines = dict(connection.execute(query, (begin, begin + span.start, begin + span.stop)))

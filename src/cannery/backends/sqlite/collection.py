@@ -1,8 +1,8 @@
 """gc in a file: deleted conversations are freed in short transactions, so that writers have their turn.
 
-A fork has a higher number than its parent, so that going down the numbers frees forks before what they share. A long
-conversation is cut from its end, a part at a time. Content whose last user goes is hidden from writers first, and then
-freed a few pieces at a time.
+A fork has a higher number than its parent, so descending numbers free forks before the lines that they share. A long
+conversation is shortened from its end, in batches. Content that loses its last user is hidden from writers first, and
+then freed a few pieces at a time.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Collector:
         self._freed = 0
 
     def run(self, *, dry_run: bool, progress: Progress | None) -> Collection:
-        """Free what nothing reaches, or say what would be freed."""
+        """Free unreachable data, or list what would be freed."""
         damages: tuple[Damage, ...] = ()
         if dry_run:
             self._rehearse(progress)
@@ -55,7 +55,7 @@ class Collector:
         return Collection(dead, self._contents, self._freed, dry_run, damages)
 
     def _purge(self) -> str:
-        """Leave nothing of what was freed in the file; why something may be left."""
+        """Remove all traces of freed data from the file; returns why something may be left."""
         try:
             if not self._database.has_freed() or self._database.purge(is_thorough=False):
                 return ""
@@ -66,7 +66,7 @@ class Collector:
         )
 
     def _rehearse(self, progress: Progress | None) -> None:
-        """Do all of it in one transaction, and take it back."""
+        """Do everything in one transaction, and roll it back."""
         with self._database.rehearsing() as connection:
             for done, number in enumerate(numbers := _tombstones(connection), 1):
                 while self._free_part(connection, number):
@@ -89,7 +89,7 @@ class Collector:
             pass
 
     def _free_part(self, connection: sqlite3.Connection, number: int) -> bool:
-        """Free a part of a deleted conversation, or of what no fork shares of it; whether there is more."""
+        """Free a batch of a deleted conversation, or of the part that no fork shares; whether there is more."""
         row = next(rows(connection, "c.number = ? AND c.deleted", (number,)), None)
         if row is None:
             # Another run was faster.
@@ -110,7 +110,7 @@ class Collector:
         return False
 
     def _cut(self, connection: sqlite3.Connection, row: Row, length: int) -> None:
-        """Take the lines behind a position out, and all that was derived of them."""
+        """Remove the lines after a position, and all data derived from them."""
         note_freed(connection)
         first, last = row.number * LINE + length, row.number * LINE + LINE
         (size,) = connection.execute(
@@ -127,7 +127,7 @@ class Collector:
         writing.cut(connection, row, length)
 
     def _release_unused(self, connection: sqlite3.Connection, row: Row) -> None:
-        """Let go of content to which no line refers any more; what nothing else refers to cannot be found then."""
+        """Drop references to content that no line has any more; content without references is then hidden."""
         kept = connection.execute(
             "SELECT line FROM lines WHERE place >= ? AND place < ?",
             (row.number * LINE, row.number * LINE + LINE),
@@ -145,17 +145,17 @@ class Collector:
                 abandon_content(connection, content)
 
     def _stale(self, connection: sqlite3.Connection) -> list[int]:
-        """Content that was staged long ago and never used, and content that was abandoned."""
+        """Content that was staged long ago and never used, and hidden content."""
         query = "SELECT content FROM contents WHERE staged IS NOT NULL AND staged <= ?"
         until = time.time() - self._grace
         return [content for (content,) in connection.execute(query, (until,))]
 
     def _free_pieces(self, connection: sqlite3.Connection, content: int) -> bool:
-        """Free some pieces of content that nothing refers to; whether there are more."""
+        """Free some pieces of unreferenced content; whether there are more."""
         query = "SELECT 1 FROM contents WHERE content = ? AND staged <= ?"
         until = time.time() - self._grace
         if connection.execute(query, (content, until)).fetchone() is None:
-            # A writer has asked for it meanwhile.
+            # A writer has requested it meanwhile.
             return False
         note_freed(connection)
         abandon_content(connection, content)
@@ -166,6 +166,6 @@ class Collector:
 
 
 def _tombstones(connection: sqlite3.Connection) -> list[int]:
-    """The deleted conversations, forks before what they share."""
+    """The deleted conversations, forks before the lines that they share."""
     query = "SELECT number FROM conversations WHERE deleted ORDER BY number DESC"
     return [number for (number,) in connection.execute(query)]

@@ -1,4 +1,4 @@
-"""Making changes: what waits is made in one transaction, each change for itself all or nothing."""
+"""Makes changes: all waiting ones in one transaction, each change all or nothing."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _KEPT_KEYS = 100_000
 
 
 class _Order:
-    """Changes that a thread wants made, and what became of them."""
+    """The requested changes of a thread, and their outcome."""
 
     __slots__ = ("changes", "durability", "encoded", "outcomes")
 
@@ -44,12 +44,12 @@ class _Order:
 
 
 def _encode_contents(change: Change) -> dict[bytes, Encoded]:
-    """What takes long is done before anybody waits for it."""
+    """Prepare the expensive parts before taking the lock."""
     return {digest: encode(data) for digest, data in change.contents.items() if data is not None}
 
 
 class Commits:
-    """The changes of this process: the thread that gets the lock commits those of all that wait."""
+    """The changes of this process: the thread that gets the lock commits those of all waiting threads."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -59,7 +59,7 @@ class Commits:
     def submit(
         self, changes: Sequence[Change], durability: Durability
     ) -> list[Receipt | CanneryError]:
-        """Make changes; for each its receipt or what is wrong with it."""
+        """Make changes; returns for each its receipt or its error."""
         for change in changes:
             check_change(change)
         order = _Order(changes, durability)
@@ -89,7 +89,7 @@ class Commits:
 
 
 def _make_single(connection: sqlite3.Connection, order: _Order) -> list[Receipt | CanneryError]:
-    """Make a change that has the transaction to itself: what is wrong with it ends that."""
+    """Make a change in a transaction of its own, which its error ends."""
     outcomes: list[Receipt | CanneryError] = []
     for change, encoded in zip(order.changes, order.encoded, strict=True):
         with translated(change.identifier):
@@ -117,7 +117,7 @@ def _make(connection: sqlite3.Connection, order: _Order) -> list[Receipt | Canne
 
 
 def _receipt_of(connection: sqlite3.Connection, change: Change) -> Receipt | None:
-    """What the first commit with the same key was given."""
+    """The receipt of the first commit with the same key."""
     if change.key is None:
         return None
     query = "SELECT start, stop, place FROM keys WHERE scope = ? AND key = ?"
@@ -160,7 +160,7 @@ def _commit(
 
 
 def _use(connection: sqlite3.Connection, number: int, content: int) -> None:
-    """Note that a conversation refers to content, which is thus no longer only staged."""
+    """Record that a conversation refers to content, which is then no longer only staged."""
     connection.execute(
         "UPDATE contents SET staged = NULL WHERE content = ? AND staged IS NOT NULL", (content,)
     )
@@ -181,7 +181,7 @@ def _check_requirements(connection: sqlite3.Connection, change: Change) -> None:
 
 
 def _learn(connection: sqlite3.Connection, change: Change, start: int) -> int:
-    """Tell the catalogue; the number of the conversation."""
+    """Update the catalogue; returns the number of the conversation."""
     row = row_of(connection, change.identifier)
     metadata = change.metadata
     is_new, before = row is None, row
@@ -202,7 +202,7 @@ def _learn(connection: sqlite3.Connection, change: Change, start: int) -> int:
 def _store(
     connection: sqlite3.Connection, change: Change, number: int, start: int, stop: int
 ) -> Cursor:
-    """Write lines and metadata; where the feed notes it."""
+    """Write lines and metadata; returns the place in the feed."""
     connection.executemany(
         "INSERT INTO lines VALUES (?, ?)",
         [
@@ -246,7 +246,7 @@ def last_change(connection: sqlite3.Connection) -> int:
 
 
 def identity_of(connection: sqlite3.Connection) -> str:
-    """What tells this store's cursors from another's."""
+    """The identity that distinguishes this store's cursors from another's."""
     found = connection.execute("SELECT value FROM facts WHERE name = 'identity'").fetchone()
     if found is None:
         raise DamageError("facts", "the identity of the store is missing")
@@ -254,5 +254,5 @@ def identity_of(connection: sqlite3.Connection) -> str:
 
 
 def cursor_at(identity: str, change: int) -> Cursor:
-    """The cursor behind a change."""
+    """The cursor after a change."""
     return f"{identity}-{change}"

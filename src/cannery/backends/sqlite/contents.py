@@ -1,6 +1,6 @@
-"""Content in pieces of a megabyte, each compressed where that helps and with a checksum of its own.
+"""Content in pieces of a megabyte, each compressed if that helps and with a checksum of its own.
 
-So content of any size is stored and read without ever being in memory as a whole.
+So content of any size is stored and read without being in memory as a whole.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from cannery.backends.sqlite.tables import Database
 from cannery.errors import ContentNotFoundError, DamageError
 
 _PIECE = 1 << 20
-# How many pieces are taken away at a time.
+# How many pieces are removed at a time.
 _AT_ONCE = 4
 
 
 class Piece(NamedTuple):
-    """A part of content as it is stored."""
+    """A stored part of content."""
 
     size: int
     is_zstd: int
@@ -35,7 +35,7 @@ Encoded: TypeAlias = Sequence[Piece]
 
 
 def encode(data: bytes) -> Encoded:
-    """Content as it is stored."""
+    """Content in stored form."""
     starts = range(0, len(data), _PIECE) or (0,)
     return [_encode_piece(data[start : start + _PIECE]) for start in starts]
 
@@ -62,7 +62,7 @@ def find_content(connection: sqlite3.Connection, scope: str, digest: bytes) -> i
 
 
 def put_content(connection: sqlite3.Connection, scope: str, digest: bytes, pieces: Encoded) -> int:
-    """Store content that is not there; its number."""
+    """Store new content; returns its number."""
     size = sum(piece.size for piece in pieces)
     cursor = connection.execute(
         "INSERT INTO contents (scope, digest, size) VALUES (?, ?, ?)", (scope, digest, size)
@@ -80,14 +80,14 @@ def _put_pieces(connection: sqlite3.Connection, content: int, first: int, pieces
 
 
 def abandon_content(connection: sqlite3.Connection, content: int) -> None:
-    """Make content that nothing refers to one that cannot be found, and that gc may free at once."""
+    """Hide unreferenced content from look-ups, so that gc may free it at once."""
     connection.execute(
         "UPDATE contents SET digest = ?, staged = 0 WHERE content = ?", (_new_mark(), content)
     )
 
 
 def remove_pieces(connection: sqlite3.Connection, content: int) -> tuple[int, bool]:
-    """Take the first pieces of abandoned content away; how many bytes they took, and whether there are more."""
+    """Remove the first pieces of hidden content; returns their stored size, and whether there are more."""
     query = "SELECT piece, length(data) FROM pieces WHERE content = ? ORDER BY piece LIMIT ?"
     found = connection.execute(query, (content, _AT_ONCE)).fetchall()
     connection.executemany(
@@ -100,7 +100,7 @@ def remove_pieces(connection: sqlite3.Connection, content: int) -> tuple[int, bo
 
 
 def _new_mark() -> bytes:
-    """What stands for the digest of content that cannot be found by it."""
+    """A replacement for the digest of hidden content."""
     return b"staging" + os.urandom(16)
 
 
@@ -112,7 +112,7 @@ class SqliteContents:
         self._scope = scope
 
     def has(self, digests: Iterable[bytes]) -> set[bytes]:
-        """Those that are stored."""
+        """The stored ones among some digests."""
         with self._database.reading() as connection:
             return {
                 digest
@@ -163,7 +163,7 @@ class SqliteContents:
         with self._database.writing() as connection:
             is_known = find_content(connection, self._scope, digest.digest()) is not None
             if is_known:
-                # What is stored may be about to be freed, unless somebody has just asked for it.
+                # Stored content may be about to be freed, unless it was just requested.
                 connection.execute(
                     "UPDATE contents SET staged = ? WHERE scope = ? AND digest = ? AND staged",
                     (time.time(), self._scope, digest.digest()),
@@ -195,7 +195,7 @@ def _in_pieces(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def verified(database: Database, content: int, digest: bytes) -> Iterator[bytes]:
-    """Content in pieces; DamageError where one, or all of them together, are not what was stored."""
+    """Content in pieces; DamageError if one of them, or the whole, is not what was stored."""
     where = f"sha256:{digest.hex()}"
     found, number = database.hashing(), 0
     query = (

@@ -1,4 +1,4 @@
-"""What exchanges took: a table beside the conversations.
+"""Usage records: a table beside the conversations.
 
 Notes are written without a sync of their own; the next commit makes them durable.
 """
@@ -41,7 +41,7 @@ class SqliteExchanges:
         return list(sound(sorted(found)))
 
     def page(self, cursor: Cursor | None = None) -> NotePage:
-        """The records behind a cursor, some at a time."""
+        """The records after a cursor, some at a time."""
         query = "SELECT place, record FROM exchanges WHERE place > ? ORDER BY place LIMIT ?"
         last = "SELECT max(place), x'' FROM exchanges"
         return page_of(
@@ -51,7 +51,7 @@ class SqliteExchanges:
         )
 
     def torn(self) -> None:
-        """A transaction tears nothing."""
+        """Nothing: a transaction leaves no incomplete record."""
 
     def replied(self, reply: str) -> bytes | None:
         """The last record of a reply."""

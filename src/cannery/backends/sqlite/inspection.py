@@ -1,7 +1,7 @@
-"""Looking at what the layers above do not: content, the file itself, and the rows of the catalogue.
+"""Inspects what the layers above do not read: content, the file itself, and the rows of the catalogue.
 
-The file has no checksums of its pages. SQLite compares each index with its table, rows carry checksums of their own; of
-the index of words SQLite looks at the structure, from version 3.44 on.
+The file has no checksums for its pages. SQLite compares each index with its table, and rows have checksums of their
+own; for the index of words SQLite checks only the structure, from version 3.44 on.
 """
 
 from __future__ import annotations
@@ -47,18 +47,18 @@ def inspect(database: Database, progress: Progress | None) -> Inspection:
 
 
 def problems(database: Database, most: int) -> list[str]:
-    """What SQLite finds wrong with its pages and indexes."""
+    """The problems that SQLite finds in its pages and indexes."""
     with database.reading() as connection:
         found = connection.execute(f"PRAGMA integrity_check({most})").fetchall()
     return [" ".join(text.split()) for (text,) in found if text != "ok"]
 
 
 def _advised(problem: str) -> str:
-    return f"{problem}. `cannery reindex` builds indexes again; what else is damaged, a backup has"
+    return f"{problem}. `cannery reindex` rebuilds indexes; restore other damage from a backup"
 
 
 def _of_rows(database: Database) -> Iterator[Damage]:
-    """The conversations of which the catalogue has rows that do not match their checksums."""
+    """The conversations with catalogue rows that do not match their checksums."""
     numbers = {number for table, row in _SEALED for number in _damaged(database, table, row)}
     for number in sorted(numbers):
         with database.reading() as connection:

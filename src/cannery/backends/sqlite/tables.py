@@ -1,7 +1,7 @@
 """The file: its tables, and the two connections of a process to it.
 
-SQLite keeps no checksums of its pages; so lines and metadata are sealed as in a directory, pieces of content carry
-their own, and rows of the catalogue theirs.
+SQLite has no checksums for its pages; so lines and metadata are sealed as in a directory, and pieces of content and
+rows of the catalogue have checksums of their own.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from cannery.errors import (
 T = TypeVar("T")
 
 LINE = 1 << 32
-"""The place of a line is its conversation's number times this, and its position."""
+"""The place of a line is its conversation's number times this, plus its position."""
 
 MOST_MISSING = 1 << 20
-"""So many lines may be missing of a conversation; where more are, what says how many there are is damaged."""
+"""At most this many lines of a conversation may be missing; a larger gap means that the recorded count is damaged."""
 
 _APPLICATION = int.from_bytes(b"CNRY", "big")
 VERSION = 2
@@ -46,7 +46,7 @@ _PAGES = 1000
 _TRIES = 200
 _MERGED = 64
 _MERGES = 10_000
-# A larger file is not written anew by every gc.
+# A larger file is not rewritten by every gc.
 _LARGEST = 16 << 20
 _FREED = "freed"
 _MEMORY = ":memory:"
@@ -77,7 +77,7 @@ CREATE TABLE keys (
 );
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 """
-# Files that were made before have no such table: it is made when they are opened for writing.
+# Older files lack this table: it is created when they are opened for writing.
 _EXCHANGES = (
     """CREATE TABLE IF NOT EXISTS exchanges (
     place INTEGER PRIMARY KEY, conversation TEXT NOT NULL, time TEXT NOT NULL, reply TEXT NOT NULL,
@@ -89,7 +89,7 @@ _EXCHANGES = (
 
 
 def is_writable(path: str) -> bool:
-    """Whether a store in a file can be written, or made there."""
+    """Whether a store in a file can be written, or created there."""
     if path == _MEMORY:
         return True
     file = Path(path)
@@ -143,11 +143,11 @@ class Database:
                     self._reader.execute("COMMIT")
 
     def purge(self, *, is_thorough: bool) -> bool:
-        """Leave nothing in any file of what was freed: write the file anew, and cut the log beside it; whether it did.
+        """Rewrite the file without freed data, and truncate the log beside it; whether it did.
 
-        Zeroing what is deleted is not enough. SQLite leaves copies of rows that it has moved from one page to another
-        in the gaps of pages, and before version 3.42 words in the index of words until that is merged. All that takes
-        time in proportion to the file: where it is large, only ``is_thorough`` does it.
+        Zeroing deleted rows is not enough. SQLite leaves copies of rows that it has moved from one page to another in
+        the gaps of pages, and before version 3.42 words in the index of words until that is merged. This takes time
+        proportional to the file: a large one is rewritten only if ``is_thorough``.
         """
         self._check()
         if not is_thorough and not self.is_in_memory and Path(self.path).stat().st_size > _LARGEST:
@@ -155,7 +155,7 @@ class Database:
             return False
         self._merge_words()
         with self.write_lock, translated(self.path):
-            # What it writes is synced with the next commit, or when the log is cut.
+            # Its writes are synced with the next commit, or when the log is truncated.
             self._set_lazy(is_lazy=True)
             self._when_unlocked("VACUUM")
         if not self.is_in_memory and not self._shorten():
@@ -165,7 +165,7 @@ class Database:
         return True
 
     def _merge_words(self) -> None:
-        """Merge the whole index of words, which leaves nothing of words that were taken out, a few pages at a time."""
+        """Merge the whole index of words, which removes all traces of deleted words, a few pages at a time."""
         # A negative number begins a merge of everything.
         pages = -_MERGED
         for _ in range(_MERGES):
@@ -179,13 +179,13 @@ class Database:
             time.sleep(_PAUSE)
 
     def has_freed(self) -> bool:
-        """Whether something was freed since the file was written anew."""
+        """Whether something was freed since the file was rewritten."""
         with self.reading() as connection:
             query = "SELECT 1 FROM facts WHERE name = ?"
             return connection.execute(query, (_FREED,)).fetchone() is not None
 
     def copy_to(self, path: str, progress: Progress | None = None) -> int:
-        """Copy one state of the file to a new one, durably; how many bytes that are."""
+        """Copy a snapshot of the file to a new one, durably; returns the number of bytes."""
         if Path(path).exists():
             raise StorageError(f"{path} is there already; name a new file")
         beside = Path(f"{path}.new")
@@ -199,7 +199,7 @@ class Database:
             descriptor = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
             try:
                 with contextlib.closing(sqlite3.connect(beside)) as target:
-                    # It is no store before it has its name, so nothing needs to be rolled back.
+                    # It is not a store before it has its name, so a rollback is not needed.
                     target.execute("PRAGMA journal_mode=OFF")
                     connection.backup(target, pages=_PAGES, progress=tell)
                 os.fsync(descriptor)
@@ -233,7 +233,7 @@ class Database:
 
     @contextlib.contextmanager
     def rehearsing(self) -> Iterator[sqlite3.Connection]:
-        """A transaction that changes nothing in the end."""
+        """A transaction that is rolled back."""
         self._check()
         with self.write_lock, translated(self.path):
             self._when_unlocked("BEGIN IMMEDIATE")
@@ -248,9 +248,9 @@ class Database:
             self._is_lazy = is_lazy
 
     def _when_unlocked(self, statement: str) -> None:
-        """Execute a statement that takes the lock of writers, as soon as no other process has it.
+        """Execute a statement that takes the writer lock, as soon as no other process has it.
 
-        SQLite itself looks again after up to 100 ms, and would miss most of the moments without a writer.
+        SQLite itself retries after up to 100 ms, and would miss most of the moments without a writer.
         """
         until = time.monotonic() + _TIMEOUT
         while True:
@@ -266,11 +266,11 @@ class Database:
     def in_turns(
         self, items: Sequence[T], work: Callable[[sqlite3.Connection, T], bool], *, is_lazy: bool
     ) -> Iterator[int]:
-        """Do something for each of many items, in short transactions with pauses for others; how many are done.
+        """Process many items in short transactions with pauses for others; returns how many are done.
 
-        ``work`` does a short part of what is to be done for an item, and says whether there is more.
-        Others look for the lock now and then (``_when_unlocked``), so a pause is as long as what came before it: where
-        the processor is busy, a short one would be over before they look, and they would wait for all of the work.
+        ``work`` does a short part of an item's work, and returns whether there is more. Others try to get the lock now
+        and then (``_when_unlocked``), so a pause is as long as the work before it: on a busy processor a short one
+        would be over before they try, and they would wait for all of the work.
         """
         done = 0
         while done < len(items):
@@ -283,14 +283,14 @@ class Database:
             time.sleep(max(_PAUSE, time.monotonic() - start))
 
     def _shorten(self) -> bool:
-        """Move the write-ahead log into the file and cut it; whether readers let it within a while."""
+        """Checkpoint the write-ahead log into the file and truncate it; whether readers allowed it within a while."""
         for _ in range(_TRIES):
             with (
                 self.write_lock,
                 self._read_lock,
                 contextlib.suppress(sqlite3.OperationalError),
             ):
-                # Most of it is moved beside writers.
+                # Most of it is checkpointed while others write.
                 self._writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
                 is_busy, _, _ = self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
                 if not is_busy:
@@ -299,7 +299,7 @@ class Database:
         return False
 
     def close(self) -> None:
-        """Let go; closing twice is fine."""
+        """Close; a second call has no effect."""
         with self.write_lock, self._read_lock:
             if not self._is_open or os.getpid() != self._process:
                 return
@@ -311,7 +311,7 @@ class Database:
 
 
 def note_freed(connection: sqlite3.Connection) -> None:
-    """Note that something was freed of which copies may be in the file."""
+    """Record that something was freed of which copies may be in the file."""
     connection.execute("INSERT OR REPLACE INTO facts VALUES (?, '')", (_FREED,))
 
 
@@ -335,7 +335,7 @@ def translated(path: str) -> Iterator[None]:
 
 
 def _check_file(path: str, *, may_make: bool) -> None:
-    """Refuse a file that is something else, before anything is written to it."""
+    """Refuse a file that is not a store, before anything is written to it."""
     if path == _MEMORY:
         return
     head = _head_of(Path(path), may_make=may_make)
@@ -344,10 +344,10 @@ def _check_file(path: str, *, may_make: bool) -> None:
 
 
 def _head_of(file: Path, *, may_make: bool) -> bytes:
-    """The first bytes of a file, which is made if it is not there."""
+    """The first bytes of a file, which is created if it does not exist."""
     if file.is_dir():
         raise ConfigurationError(str(file), "is a directory; a sqlite store is one file")
-    # SQLite opens those beside it by their names, and would wait for the other end of a pipe.
+    # SQLite opens the files beside it by their names, and would wait for the other end of a pipe.
     for one in (file, *(Path(f"{file}{suffix}") for suffix in _BESIDE)):
         if one.exists() and not one.is_file():
             raise StorageError(f"{one} is not a file, which SQLite needs there")
@@ -367,20 +367,20 @@ def _head_of(file: Path, *, may_make: bool) -> bytes:
 def _connect(path: str, *, is_read_only: bool) -> sqlite3.Connection:
     name = path
     if is_read_only:
-        # Without a log beside it the file cannot be written by others either.
+        # Without a log beside it other processes cannot write the file either.
         is_alone = not Path(f"{path}-wal").exists()
         name = f"{Path(path).absolute().as_uri()}?mode=ro" + ("&immutable=1" if is_alone else "")
     connection = sqlite3.connect(
         name, timeout=_TIMEOUT, isolation_level=None, check_same_thread=False, uri=is_read_only
     )
-    # Else what a statement may have to take back goes to a file in a folder of the system.
+    # Otherwise data for a rollback goes to a file in a system folder.
     connection.execute("PRAGMA temp_store=MEMORY")
     return connection
 
 
 def _prepare(connection: sqlite3.Connection, path: str, *, is_read_only: bool) -> int:
-    """Make the tables of a new store; the version of the store."""
-    # In this order: another process may make the store in between, and marks it in the transaction of its tables.
+    """Create the tables of a new store; returns the version of the store."""
+    # In this order: another process may create the store meanwhile, and marks it in the transaction of its tables.
     (count,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     if application != _APPLICATION and count:
@@ -411,11 +411,11 @@ def _prepare(connection: sqlite3.Connection, path: str, *, is_read_only: bool) -
         for statement in _EXCHANGES:
             connection.execute(statement)
     if _has(connection, "index", "calls_of"):
-        # Files that were made before look calls up by their conversation only.
+        # Older files look up calls by their conversation only.
         connection.execute("CREATE INDEX calls_at ON calls (number, position)")
         connection.execute("DROP INDEX calls_of")
     connection.execute("COMMIT")
-    # From here on this connection asks again by itself.
+    # From here on this connection retries by itself.
     connection.execute("PRAGMA busy_timeout=0")
     if not _OLDEST <= version <= VERSION:
         known = f"versions {_OLDEST} to {VERSION}"
