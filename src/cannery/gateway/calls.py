@@ -58,6 +58,7 @@ class Call:
         "more_headers",
         "proto",
         "query",
+        "reading_since",
         "repairs",
         "request_id",
         "returned_headers",
@@ -85,7 +86,7 @@ class Call:
         self.kind = kind
         self.header = scope.headers.get
         self.query = scope.query_string
-        self.started = perf_counter()
+        self.started = self.reading_since = perf_counter()
         self.request_id = _request_id(self.header("x-request-id"))
         self.body = b""
         self.body_bytes = 0
@@ -249,12 +250,11 @@ class Sentry:
         for call, task in list(self._calls.items()):
             if call in self._watchers:
                 continue
-            age = now - call.started
             if not call.has_body:
-                if age > self.body_seconds:
+                if now - call.reading_since > self.body_seconds:
                     call.is_late = True
                     task.cancel()
-            elif age > _LOOK_SECONDS:
+            elif now - call.started > _LOOK_SECONDS:
                 self._watchers[call] = loop.create_task(self._watch(call, task))
         self._is_running = bool(self._calls)
         if self._is_running:

@@ -17,7 +17,6 @@ from urllib.parse import parse_qs, quote, unquote
 from cannery.errors import ConversationNotFoundError, DialectError, InputError, RoleError
 from cannery.gateway.calls import Call
 from cannery.gateway.identifiers import is_name, new_identifier
-from cannery.gateway.ingress import read_body
 from cannery.gateway.refusals import CallError, refuse
 from cannery.gateway.routing import CONVERSATIONS, RESPONSES
 from cannery.messages import Conversation, Request
@@ -80,7 +79,7 @@ class Conversations:
         call.reply(200, call.headers(), encode(found))
 
     async def _value(self, call: Call) -> Item:
-        call.body = await read_body(call, self._gateway.limits)
+        call.body = await self._gateway.read_body(call)
         return read_object(RESPONSES, call.body) if call.body.strip() else {}
 
     async def _use(self, call: Call, name: str, work: Callable[[Store], T]) -> T:

@@ -8,7 +8,7 @@ recognised again by the store.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -43,6 +43,8 @@ _LAST_CALLS = 80
 _FIRST = 200
 _SHORTEST_TASK = 8
 _MOST_MOVED = 10_000
+# What is filed together is encoded at once, beside all that waits.
+_MOST_BYTES_TOGETHER = 4 << 20
 _ATTEMPTS = 20
 REPEAT = "repeat"
 ABORTED = "aborted"
@@ -67,7 +69,7 @@ class Filer:
         return found
 
     def file_many(self, entries: Iterable[Entry]) -> None:
-        """File with one sync a scope what can be done as it is planned, and say in each entry where it is.
+        """File with few syncs a scope what can be done as it is planned, and say in each entry where it is.
 
         What is refused is left as it is, and so is what may belong to a conversation that is filed here.
         """
@@ -77,11 +79,12 @@ class Filer:
                 by_scope.setdefault(entry.scope, []).append((entry, entry.plan))
         for scope, together in by_scope.items():
             filer = self.within(scope)
-            filings = [filer.filing(entry, plan) for entry, plan in together]
-            many = filer.store.file_many(filings)
-            for (entry, _), filed in zip(together, many, strict=True):
-                if isinstance(filed, Filed):
-                    entry.filed = filed.identifier
+            for portion in _portions(together):
+                filings = [filer.filing(entry, plan) for entry, plan in portion]
+                many = filer.store.file_many(filings)
+                for (entry, _), filed in zip(portion, many, strict=True):
+                    if isinstance(filed, Filed):
+                        entry.filed = filed.identifier
 
     def file(self, entry: Entry, plan: Plan) -> str:
         """File an exchange as planned, or where it belongs by now; the id of its conversation."""
@@ -328,6 +331,19 @@ class Filer:
             return conversation.load(0, stop), len(conversation), session
         except (ConversationNotFoundError, StorageError):
             return None
+
+
+def _portions(entries: list[tuple[Entry, Plan]]) -> Iterator[list[tuple[Entry, Plan]]]:
+    """Entries in order, as many together as may be encoded at once."""
+    portion: list[tuple[Entry, Plan]] = []
+    size = 0
+    for entry, plan in entries:
+        if portion and size + entry.size > _MOST_BYTES_TOGETHER:
+            yield portion
+            portion, size = [], 0
+        portion.append((entry, plan))
+        size += entry.size
+    yield portion
 
 
 def _match_in(

@@ -11,6 +11,7 @@ import os
 from time import perf_counter
 
 from cannery.errors import CanneryError, LossError
+from cannery.gateway.admission import Admission
 from cannery.gateway.calls import Call, Sentry
 from cannery.gateway.envelopes import open_body
 from cannery.gateway.exchange import Exchanges, Lasting
@@ -57,6 +58,7 @@ class Gateway:
         self.quotas = Quotas()
         self.spending = Spending(recorder, self.quotas, self._has_budgets, log)
         self.sentry = Sentry(settings.limits.body_seconds)
+        self.admission = Admission(settings.limits, lambda: recorder.waiting_bytes)
         self.exchanges = self._apply(settings)
         self.operations = Operations(self)
 
@@ -83,7 +85,7 @@ class Gateway:
         self.hosts = Hosts(settings.server.host, settings.server.hosts)
         self.origins = Origins(settings.server.origins, has_keys=bool(keys))
         self.settings = settings
-        self.limits = settings.limits
+        self.limits = self.admission.limits = settings.limits
         self.sentry.body_seconds = settings.limits.body_seconds
         self.roles.configure(mappings, development=settings.server.development)
         self.log.set_level(settings.server.log_level)
@@ -126,6 +128,7 @@ class Gateway:
         finally:
             self.active -= 1
             self.sentry.leave(call)
+            self.admission.leave(call)
             self._account(call)
 
     async def _answer(self, call: Call) -> None:
@@ -139,16 +142,20 @@ class Gateway:
         if self.keys:
             if read_claim(call.header("authorization")) is not None:
                 # What is signed is the body too.
-                call.body = await read_body(call, self.limits)
+                call.body = await self.read_body(call)
             self.keys.admit(call)
             if call.key is not None:
                 self.quotas.check(call.key)
         if call.kind in _GENERATING:
-            call.body = open_body(call, await read_body(call, self.limits))
+            call.body = open_body(call, await self.read_body(call))
             await self.exchanges.answer(call)
         else:
             check_head(call, self.limits)
             await self.operations.inform(call)
+
+    async def read_body(self, call: Call) -> bytes:
+        """The body of a call, which waits its turn if it is large."""
+        return await read_body(call, self.limits, self.admission)
 
     def check_origin(self, call: Call, origin: str) -> None:
         """Refuse a page that may not call; one that may is let read the answer."""

@@ -18,7 +18,7 @@ from cannery.gateway.rsgi import ProtocolClosed
 if TYPE_CHECKING:
     from cannery.gateway.listening import Connection
 
-_HIGH_WATER = 256 << 10
+_HIGH_WATER = 64 << 10
 STATUS_LINES = {
     status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n" for status in HTTPStatus
 }

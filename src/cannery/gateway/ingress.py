@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from cannery.errors import RoleError, WireRoleError
+from cannery.gateway.admission import SMALL_BYTES, Admission
 from cannery.gateway.calls import Call
 from cannery.gateway.packing import find_packing
 from cannery.gateway.refusals import refuse
@@ -22,6 +23,10 @@ from cannery.roles.normalization import normalize_role, normalize_roles
 from cannery.roles.vocabularies import CLIENT
 from cannery.wire.bodies import encode, read_object
 from cannery.wire.contract import Dialect
+
+# What is assumed of a body without a length, and how many times its length a compressed body may take.
+_UNANNOUNCED = 1 << 20
+_PACKED = 8
 
 
 def check_head(call: Call, limits: Limits) -> int | None:
@@ -38,15 +43,21 @@ def check_head(call: Call, limits: Limits) -> int | None:
     return int(length)
 
 
-async def read_body(call: Call, limits: Limits) -> bytes:
+async def read_body(call: Call, limits: Limits, admission: Admission) -> bytes:
     """The body of a call, within the limits of size and time; one that was read is given again."""
     if call.has_body:
         return call.body
     length = check_head(call, limits)
     encoding = call.header("content-encoding")
     unpack = None if encoding is None else find_packing(encoding)
+    packed = 1 if unpack is None else _PACKED
+    if length is not None:
+        await admission.enter(call, min(length * packed, limits.body_bytes))
     try:
-        body = await (_read_unannounced(call, limits) if length is None else call.proto())
+        if length is None:
+            body = await _read_unannounced(call, limits, admission)
+        else:
+            body = await call.proto()
     except asyncio.CancelledError:
         task = asyncio.current_task()
         if not call.is_late or task is None:
@@ -65,6 +76,7 @@ async def read_body(call: Call, limits: Limits) -> bytes:
         except OverflowError:
             raise _too_large(limits) from None
     call.body_bytes = len(body)
+    admission.correct(call, len(body))
     return body
 
 
@@ -82,11 +94,15 @@ async def hear_out(call: Call, limits: Limits) -> None:
                     return
 
 
-async def _read_unannounced(call: Call, limits: Limits) -> bytes:
+async def _read_unannounced(call: Call, limits: Limits, admission: Admission) -> bytes:
     pieces: list[bytes] = []
     size = 0
+    is_let_in = False
     async for piece in call.proto:
         size += len(piece)
+        if size > SMALL_BYTES and not is_let_in:
+            await admission.enter(call, min(_UNANNOUNCED, limits.body_bytes))
+            is_let_in = True
         if size > limits.body_bytes:
             call.has_body = True
             raise _too_large(limits)

@@ -13,7 +13,7 @@ from cannery.gateway.calls import Call
 from cannery.gateway.conversations import Conversations
 from cannery.gateway.envelopes import open_body
 from cannery.gateway.identifiers import new_request_id
-from cannery.gateway.ingress import hear_out, read_body
+from cannery.gateway.ingress import hear_out
 from cannery.gateway.keys import own_credential
 from cannery.gateway.metrics import Counter
 from cannery.gateway.openapi import docs_page, openapi
@@ -154,6 +154,14 @@ class Operations:
         gateway = self._gateway
         gauges = {
             "cannery_active_requests": ("Requests under way.", float(gateway.active)),
+            "cannery_large_request_bytes": (
+                "Bytes of the large requests under way.",
+                float(gateway.admission.bytes_under_way),
+            ),
+            "cannery_large_requests_waiting": (
+                "Large requests that wait to be read.",
+                float(gateway.admission.waiting),
+            ),
             **gateway.recorder.gauges(),
         }
         return 200, _TEXT, gateway.metrics.text(gauges, self._role_counters()).encode()
@@ -200,7 +208,7 @@ class Operations:
         models = call.dialect.service.models
         if call.kind == "model" and call.model is None:
             # Some clients name the model in a body.
-            call.body = await read_body(call, self._gateway.limits)
+            call.body = await self._gateway.read_body(call)
             call.model = _named_model(call.dialect.name, call.body)
         if call.model is None:
             known = await exchanges.models.names(call.dialect, own_credential(call))
@@ -214,7 +222,7 @@ class Operations:
 
     async def _count(self, call: Call) -> None:
         gateway = self._gateway
-        asked = open_body(call, await read_body(call, gateway.limits))
+        asked = open_body(call, await gateway.read_body(call))
         call.body = _counted(call.dialect, asked)
         call.body = gateway.roles.normalize(call, call.dialect, call.body)
         request, choice = gateway.exchanges.asking.read(call)

@@ -17,7 +17,6 @@ import msgspec
 from cannery.errors import DialectError
 from cannery.gateway.calls import Call
 from cannery.gateway.forwarding import to_caller, to_upstream
-from cannery.gateway.ingress import read_body
 from cannery.gateway.keys import holds_secret
 from cannery.gateway.peek import usage_of
 from cannery.gateway.refusals import JSON, CallError, refuse
@@ -46,7 +45,7 @@ class Passage:
     async def answer(self, call: Call) -> None:
         """Answer one call; a reply that the gateway knows itself is told from the store."""
         if call.scope.method in ("POST", "PUT", "PATCH"):
-            call.body = await read_body(call, self._gateway.limits)
+            call.body = await self._gateway.read_body(call)
         if call.kind == "response" and await self._tell_reply(call):
             return
         choice = self._choose(call)

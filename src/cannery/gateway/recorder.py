@@ -158,6 +158,11 @@ class Recorder:
         """How many exchanges wait to be filed."""
         return self._waiting
 
+    @property
+    def waiting_bytes(self) -> int:
+        """How many bytes of requests and replies wait to be filed."""
+        return self._waiting_bytes
+
     def problems(self) -> Iterator[str]:
         """Why recording does not work, if it does not."""
         if self._problem is not None:

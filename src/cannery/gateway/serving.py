@@ -18,7 +18,7 @@ from typing import Any, TextIO
 
 from cannery.errors import CanneryError, ConfigurationError
 from cannery.gateway.gateway import Gateway
-from cannery.gateway.housekeeping import Housekeeper
+from cannery.gateway.housekeeping import Housekeeper, settle_allocator
 from cannery.gateway.idle_connections import IdleConnections
 from cannery.gateway.keys import Keyring
 from cannery.gateway.listening import Listener
@@ -50,6 +50,7 @@ def serve(
     ``then_exit`` the process ends with the gateway: telling it to stop once more, when it has
     stopped but is not gone yet, does not turn a clean end into a killed one.
     """
+    settle_allocator()
     read = _reader(config, changes)
     settings = read()
     check_exposure(settings)

@@ -45,6 +45,8 @@ _LEAST = {
     ("limits", "body_seconds"): 0.1,
     ("limits", "idle_seconds"): 0.1,
     ("limits", "concurrent_calls"): 1,
+    ("limits", "bytes_under_way"): 1,
+    ("limits", "wait_seconds"): 0.1,
     ("recording", "queue"): 1,
     ("recording", "queue_bytes"): 1,
 }
@@ -100,6 +102,9 @@ class Limits(Struct, forbid_unknown_fields=True, frozen=True):
     # Longer than most clients keep a connection: one that is closed while a request is on its way loses it.
     idle_seconds: float = 120.0
     concurrent_calls: int = 2048
+    # Of large requests under way and of exchanges that wait for the store; what does not fit waits to be read.
+    bytes_under_way: int = 48 << 20
+    wait_seconds: float = 120.0
 
 
 class NamedKey(Struct, forbid_unknown_fields=True, frozen=True):
