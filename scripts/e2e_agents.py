@@ -30,6 +30,8 @@ UPSTREAMS = ("openai_chat", "anthropic_messages")
 ONE = "Please do this: DO[file=one.txt;text=alpha]"
 TWO = "Next please do this: DO[file=two.txt;text=beta]"
 THANKS = "thanks, only say hello"
+DELEGATE = "Please let an agent do this: LET[look at the notes and count their words]"
+_LET = re.compile(r"LET\[([\w ]+)\]")
 _DO = re.compile(r"DO\[file=([\w.]+);text=(\w+)\]")
 _WRITERS = (
     "Write",
@@ -42,6 +44,9 @@ _WRITERS = (
     "write_to_file",
     "run_commands",
 )
+# The tools that begin a sub-agent, and the one by which it ends where it has one.
+_DELEGATES = ("Agent", "Task", "agent", "task", "invoke_agent")
+_FINISH = "complete_task"
 _SECONDS = 150
 
 Json = dict[str, Any]
@@ -101,6 +106,9 @@ def _decide(body: Json, folder: Path) -> tuple[str, tuple[str, Json] | None]:
     tools = [tool.get("function", tool) for tool in body.get("tools", ())]
     if last["role"] == "tool" or "tool_result" in text:
         return f"Done: wrote {asked[-1][0] if asked else 'it'}.", None
+    begun = _let(text, tools)
+    if begun is not None:
+        return "I will ask an agent.", begun
     wanted = _DO.findall(text)
     if not wanted:
         return "Hello.", None
@@ -113,6 +121,30 @@ def _decide(body: Json, folder: Path) -> tuple[str, tuple[str, Json] | None]:
         f"I will write {file} now.\n\n{file}\n```\n<<<<<<< SEARCH\n=======\n{content}\n>>>>>>> REPLACE\n```\n",
         None,
     )
+
+
+def _let(text: str, tools: list[Json]) -> tuple[str, Json] | None:
+    """The call that begins a sub-agent, or by which one ends; None if neither is asked for."""
+    by_name = {tool["name"]: tool for tool in tools}
+    if _FINISH in by_name:
+        known = {"result": "There are 3 words.", "response": "There are 3 words."}
+        return _FINISH, _wanted(by_name[_FINISH], known)
+    task = _LET.findall(text)
+    name = next((name for name in _DELEGATES if name in by_name), None)
+    if not task or name is None:
+        return None
+    known = {
+        "prompt": f"Your task: {task[-1]}.",
+        "description": "Count words",
+        "agent_name": "generalist",
+        "subagent_type": "general" if name == "task" else "general-purpose",
+    }
+    return name, known
+
+
+def _wanted(tool: Json, known: Json) -> Json:
+    schema = tool.get("parameters") or tool.get("input_schema") or {}
+    return {name: known[name] for name in schema.get("required") or known if name in known}
 
 
 def _arguments(tool: Json, folder: Path, file: str, content: str) -> Json:
@@ -304,6 +336,14 @@ AGENTS = (
             ("-p", ONE, "--dangerously-skip-permissions", "--model", "claude-sonnet-4-5"),
             ("-c", "-p", TWO, "--dangerously-skip-permissions", "--model", "claude-opus-4-5"),
             ("-c", "-p", THANKS, "--model", "claude-opus-4-5"),
+            (
+                "-c",
+                "-p",
+                DELEGATE,
+                "--dangerously-skip-permissions",
+                "--model",
+                "claude-opus-4-5",
+            ),
             ("-c", "-p", "/compact", "--model", "claude-opus-4-5"),
             ("-c", "-p", "say hello once more", "--model", "claude-opus-4-5"),
         ),
@@ -334,6 +374,7 @@ AGENTS = (
             ("--yolo", "-m", "gemini-2.5-pro", "-p", ONE),
             ("--yolo", "-m", "gemini-2.5-flash", "--resume", "latest", "-p", TWO),
             ("--resume", "latest", "-m", "gemini-2.5-flash", "-p", THANKS),
+            ("--yolo", "--resume", "latest", "-m", "gemini-2.5-flash", "-p", DELEGATE),
         ),
     ),
     Agent(
@@ -344,6 +385,7 @@ AGENTS = (
             ("run", "-m", "cannery/gpt-5", ONE),
             ("run", "-c", "-m", "cannery/gpt-5-mini", TWO),
             ("run", "-c", "-m", "cannery/gpt-5-mini", THANKS),
+            ("run", "-c", "-m", "cannery/gpt-5-mini", DELEGATE),
         ),
     ),
     Agent(
@@ -354,6 +396,7 @@ AGENTS = (
             (*_QWEN, "gpt-5", "-p", ONE),
             (*_QWEN, "gpt-5-mini", "--continue", "-p", TWO),
             (*_QWEN, "gpt-5-mini", "--continue", "-p", THANKS),
+            (*_QWEN, "gpt-5-mini", "--continue", "-p", DELEGATE),
         ),
     ),
     Agent(

@@ -20,6 +20,7 @@ import pytest
 from cannery.gateway.filing import REPEAT
 from cannery.storage import Store, open_store
 from tests.gateway.asides import aside_recordings
+from tests.gateway.delegations import delegated_recordings
 from tests.gateway.mutations import mutated, tagged
 from tests.gateway.recordings import all_recordings
 from tests.gateway.running import Running
@@ -37,7 +38,7 @@ def sessions() -> list[dict[str, Any]]:
     """The recordings of this project, and those of real programs."""
     own = [
         {"name": one.name, "requests": one.requests, "expected": one.expected}
-        for one in (*all_recordings(), *aside_recordings())
+        for one in (*all_recordings(), *aside_recordings(), *delegated_recordings())
     ]
     shared = [
         {"name": path.stem, **json.loads(path.read_text())}

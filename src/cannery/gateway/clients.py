@@ -16,6 +16,7 @@ Recorded with the versions of November 2026.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
@@ -67,7 +68,8 @@ class Client(Struct, frozen=True):
 
     ``agent`` is the id of a sub-agent that shares the session of its parent, ``parent_agent`` the sub-agent that began
     it. ``parent`` is the session of the parent of a sub-agent that has its own. ``window`` ends with a number that goes
-    up when the history is replaced by a summary.
+    up when the history is replaced by a summary. ``rules`` stand in the instructions of sub-agents that tell no id;
+    they belong to the conversation in which a call gave them their task.
     """
 
     name: str
@@ -77,6 +79,7 @@ class Client(Struct, frozen=True):
     parent_agent: tuple[Field, ...] = ()
     parent: tuple[Field, ...] = ()
     window: tuple[Field, ...] = ()
+    rules: str = ""
 
 
 class Sign(Struct, frozen=True):
@@ -136,6 +139,8 @@ def identify(header: Header, request: Request, body: bytes = b"") -> Identity:
         )
     elif above and above != session:
         parent, kind = f"{client.name}:{above}", SUBAGENT
+    elif client.rules and _has_rules(client.rules, request.conversation):
+        kind = SUBAGENT
     looked_at: Sequence[AnyCanister] = request.conversation
     if len(looked_at) > _FIRST_HEADS + _LAST_HEADS:
         looked_at = [*looked_at[:_FIRST_HEADS], *looked_at[-_LAST_HEADS:]]
@@ -289,6 +294,16 @@ def _signs_of(client: str, *, has_tools: bool, is_begun: bool) -> tuple[Sign, ..
     )
 
 
+def _has_rules(rules: str, history: Sequence[Any]) -> bool:
+    """Whether the instructions that a history begins with have the rules of a sub-agent, which stand at their end."""
+    for canister in history[:_FIRST_FEW]:
+        if canister.role is Role.Supervisor:
+            with contextlib.suppress(CanneryError):
+                if rules in str(canister.text):
+                    return True
+    return False
+
+
 def _quoted(sign: Sign, canisters: Sequence[Any]) -> str:
     """What the model said in the conversation that a request is about, as far as the request repeats it."""
     said = next((one for one in reversed(canisters) if one.role is Role.User), None)
@@ -354,8 +369,16 @@ CLIENTS = (
         session=(_header("x-session-id"), _header("x-session-affinity")),
         parent=(_header("x-parent-session-id"),),
     ),
-    Client("gemini-cli", re.compile(r"GeminiCLI[\w-]*/([\w.-]+)")),
-    Client("qwen-code", re.compile(r"QwenCode/([\w.-]+)")),
+    Client(
+        "gemini-cli",
+        re.compile(r"GeminiCLI[\w-]*/([\w.-]+)"),
+        rules="you MUST call the `complete_task` tool",
+    ),
+    Client(
+        "qwen-code",
+        re.compile(r"QwenCode/([\w.-]+)"),
+        rules="You operate in non-interactive mode: do not ask the user questions",
+    ),
     Client("goose", session=(_header("agent-session-id"),)),
     # Its Messages and Chat requests are told by nothing: they look like those of the SDKs.
     Client("pi", session=(_header("session_id"),)),

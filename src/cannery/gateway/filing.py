@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -29,6 +30,7 @@ from cannery.messages import (
     AssistantCanisterClass,
     Conversation,
     InvocationCanisterClass,
+    ResultCanisterClass,
     UserCanisterClass,
     assistant,
     conversation_digest,
@@ -40,6 +42,7 @@ from cannery.storage.settings import encode_settings, encode_tools
 from cannery.titles import title_of, typed_text
 
 _LAST_CALLS = 80
+_LAST_CONVERSATIONS = 20
 _FIRST = 200
 _SHORTEST_TASK = 8
 _MOST_MOVED = 10_000
@@ -48,6 +51,14 @@ _MOST_BYTES_TOGETHER = 4 << 20
 _ATTEMPTS = 20
 REPEAT = "repeat"
 ABORTED = "aborted"
+
+
+class _Begun(NamedTuple):
+    """The call that began a sub-agent: its position, its id, and whether it has no result yet."""
+
+    position: int
+    call: str
+    is_open: bool
 
 
 class Filer:
@@ -173,6 +184,8 @@ class Filer:
         link = Link(identity.kind, identity.client, identity.version)
         if plan.kind == "repeat":
             return msgspec.structs.replace(link, kind=REPEAT)
+        if plan.kind == "new" and identity.kind == SUBAGENT and not identity.parent:
+            return self._delegated(link, entry.history())
         parent = self._parent(identity) if plan.kind == "new" else None
         if parent is None and plan.kind == "new":
             parent = self._summarised(entry.summaries())
@@ -187,8 +200,23 @@ class Filer:
         return (
             link
             if begun is None
-            else msgspec.structs.replace(link, began_at=begun[0], call=begun[1])
+            else msgspec.structs.replace(link, began_at=begun.position, call=begun.call)
         )
+
+    def _delegated(self, link: Link, history: Sequence[AnyCanister]) -> Link:
+        """Link a sub-agent that names no parent with the one conversation of its program that gave it its task.
+
+        The call that gave it is usually not answered yet. What several conversations say tells nothing.
+        """
+        found: dict[bool, list[Link]] = {True: [], False: []}
+        for one in self.store.list(client=link.client, limit=_LAST_CONVERSATIONS):
+            begun = self._call_of(Spot(one.identifier, one.count), history)
+            if begun is not None:
+                at, call, is_open = begun
+                place = {"parent": one.identifier, "began_at": at, "call": call}
+                found[is_open].append(msgspec.structs.replace(link, **place))
+        places = found[True] or found[False]
+        return places[0] if len(places) == 1 else link
 
     def _parent(self, identity: Identity) -> Spot | None:
         """Where the session that a request names ends, or the model said what the request repeats."""
@@ -230,8 +258,8 @@ class Filer:
             return next(iter(self.store.list(session=session, kinds=(kind,), limit=1)), None)
         return next(iter(self.store.list(session=session, limit=1)), None)
 
-    def _call_of(self, parent: Spot, history: Sequence[AnyCanister]) -> tuple[int, str] | None:
-        """The call that gave a sub-agent its task: its position and id."""
+    def _call_of(self, parent: Spot, history: Sequence[AnyCanister]) -> _Begun | None:
+        """The call that gave a sub-agent its task."""
         tasks = [
             typed_text(one.text).strip() for one in history if isinstance(one, UserCanisterClass)
         ]
@@ -241,7 +269,12 @@ class Filer:
         for at in range(len(said) - 1, -1, -1):
             one = said[at]
             if isinstance(one, InvocationCanisterClass) and _is_task(task, one.held):
-                return start + at, one.identifier
+                answered = [
+                    other.invocation_id
+                    for other in said[at + 1 :]
+                    if isinstance(other, ResultCanisterClass)
+                ]
+                return _Begun(start + at, one.identifier, one.identifier not in answered)
         return None
 
     # --- after it was filed --------------------------------------------------------------------
@@ -384,6 +417,7 @@ def _needs_more(entry: Entry) -> bool:
     is_linked = bool(entry.identity.parent or entry.identity.quoted)
     is_begun = entry.plan is not None and entry.plan.kind == "new"
     is_linked = is_linked or (is_begun and bool(entry.summaries()))
+    is_linked = is_linked or (is_begun and entry.identity.kind == SUBAGENT)
     return is_linked or entry.is_guess or _may_be_held(entry, entry.plan)
 
 
