@@ -147,3 +147,13 @@ def test_a_request_of_which_nothing_is_left_is_refused(target: str):
     body = {"contents": [{"role": "model", "parts": [part]}]}
     with pytest.raises(cannery.EmptyConversationError):
         cannery.translate(body, source=GEMINI, target=target)
+
+
+@pytest.mark.parametrize("strict", [True, False, None])
+def test_a_strict_function_is_a_named_loss_where_no_function_is_strict(strict: Any):
+    body = chat(user("q"), tools=[{"type": "function", "function": {**F, "strict": strict}}])
+    found = told(body, CHAT, "ollama_chat")
+    (tool,) = found.body["tools"]
+    assert "strict" not in tool["function"]
+    lost = {("FIELD_DROPPED", "tools[0].function.strict")} if strict else set()
+    assert found.paths == lost

@@ -255,3 +255,41 @@ def test_an_answer_with_a_block_that_is_none_streams(block: Any):
     written = list(cannery.nativize_stream(unfold(response), "bedrock_converse"))
     told = fold(cannery.normalize_stream(written, "bedrock_converse"))
     assert [each.held for each in told.canisters] == ["a"]
+
+
+def test_an_image_at_an_address_is_lost_since_nothing_is_fetched_and_not_for_its_type():
+    image = {"type": "image", "source": {"type": "url", "url": "https://example.com/a.png"}}
+    _, rendered = written("anthropic_messages", claude(user(image, {"type": "text", "text": "q"})))
+    (loss,) = (loss for loss in rendered.losses if loss.severity == "lost")
+    detail = "Converse fetches nothing but from S3"
+    assert (loss.code, loss.path, loss.detail) == (
+        *("MEDIA_DROPPED", "messages[0].content[0]", detail),
+    )
+
+
+def test_a_streamed_citation_of_a_page_has_the_words_that_it_cites():
+    cited = {
+        "type": "web_search_result_location",
+        "url": "https://a.example",
+        "title": "A",
+        "cited_text": "Cans are old.",
+        "encrypted_index": "x",
+    }
+    body = {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "m",
+        "content": [{"type": "text", "text": "They are.", "citations": [cited]}],
+        "stop_reason": "end_turn",
+        "stop_sequence": None,
+        "usage": {"input_tokens": 1, "output_tokens": 2},
+    }
+    response = cannery.normalize_response(json.dumps(body).encode(), "anthropic_messages")
+    stream = b"".join(cannery.nativize_stream(unfold(response), NAME))
+    whole = cannery.normalize_response(cannery.nativize_response(response, NAME).body, NAME)
+    streamed = fold(cannery.normalize_stream([stream], NAME))
+    for found in (whole, streamed):
+        (citation,) = found.canisters[0].held.citations
+        assert (citation.url, citation.title) == ("https://a.example", "A")
+        assert citation.cited_text == "Cans are old."

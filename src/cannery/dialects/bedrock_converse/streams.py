@@ -21,7 +21,7 @@ from cannery.dialects.bedrock_converse.responses import (
     FINISHES,
 )
 from cannery.dialects.bedrock_converse.tools import NAME
-from cannery.dialects.bedrock_converse.writing import ConverseWriter
+from cannery.dialects.bedrock_converse.writing import ConverseWriter, web_citation
 from cannery.families.bedrock.errors import stream_exception
 from cannery.messages.absence import absent
 from cannery.messages.events import (
@@ -352,12 +352,7 @@ class ConverseStreamWriter(EventWriter[_Written]):
             if BEHIND in form_words(own) and not part.is_behind:
                 ended, part.number, part.is_behind = self._block("Stop", part), None, True
             return ended + self._delta_of(part, citation=decode_json(citation.raw))
-        if not citation.url:
-            return b""
-        said: Object = {"location": {"web": {"url": citation.url}}}
-        if citation.title is not None:
-            said["title"] = citation.title
-        return self._delta_of(part, citation=said)
+        return self._delta_of(part, citation=web_citation(citation)) if citation.url else b""
 
     def _think(self, part: _Written, event: Delta) -> bytes:
         key = {"encrypted": "redactedContent", "signature": "signature"}.get(event.channel)

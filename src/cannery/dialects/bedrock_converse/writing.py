@@ -253,7 +253,7 @@ class ConverseWriter(TurnWriter):
         if not self.is_same:
             report_approximated(cited, NAME, self.report, place)
         citations = [
-            decode_json(each.raw) if each.dialect == NAME else _web_citation(each) for each in cited
+            decode_json(each.raw) if each.dialect == NAME else web_citation(each) for each in cited
         ]
         block: Object = {"citations": citations}
         if BEHIND in self.words:
@@ -289,12 +289,13 @@ class ConverseWriter(TurnWriter):
                 return []
             if content.mime_type == PDF:
                 return self._document(new_file(content.payload, PDF), place)
-        name = self._format(kind, content.mime_type)
+        source, name = self._payload(content, place), self._format(kind, content.mime_type)
+        if source is None:
+            return []
         if name is None:
             self._refuse_type(content, place)
             return []
-        source = self._payload(content, place)
-        return [] if source is None else [{kind: {"format": name, "source": source}}]
+        return [{kind: {"format": name, "source": source}}]
 
     def _format(self, kind: str, mime_type: str) -> str | None:
         """The format of a medium: the original one, or that of its type."""
@@ -446,7 +447,7 @@ def _files(canister: AnyCanister) -> Iterator[FileContentClass]:
                 yield new_file(part.payload, part.mime_type)
 
 
-def _web_citation(citation: Any) -> Object:
+def web_citation(citation: Any) -> Object:
     """The citation of a page in this dialect's form."""
     found: Object = {"location": {"web": {"url": citation.url}}}
     if citation.title is not None:

@@ -36,7 +36,11 @@ def _drop_choice(choice: ToolChoice, to: Writing) -> Any:
     return absent
 
 
-TABLE = ollama_table(NAME, _drop_choice, tools=partial(write_tools, NAME, has_freeform=False))
+# A function is a name, a description and parameters (ToolFunction of the server's api/types.go, read 2026-11-19).
+_TOOLS = partial(
+    write_tools, NAME, has_freeform=False, unstrict="Ollama has no 'strict' for a function"
+)
+TABLE = ollama_table(NAME, _drop_choice, tools=_TOOLS)
 
 
 def read_request(body: bytes, places: Places) -> Request:

@@ -13,7 +13,7 @@ from cannery.messages.json_text import decode_json, write_json
 from cannery.messages.requests import Request, Tool, new_tool
 from cannery.messages.residue import Residue
 from cannery.wire.bodies import Fields, Object, decoded
-from cannery.wire.controls import distinct, put, take_listed
+from cannery.wire.controls import distinct, field_of, put, take_listed
 from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
 from cannery.wire.places import Path
@@ -122,11 +122,18 @@ def _read_grammar(grammar: Object) -> tuple[str, Object | None]:
 
 
 def write_tools(
-    dialect: str, request: Request, body: Object, report: Report, *, has_freeform: bool = True
+    dialect: str,
+    request: Request,
+    body: Object,
+    report: Report,
+    *,
+    has_freeform: bool = True,
+    unstrict: str = "",
 ) -> None:
     """Put the tools into a body.
 
     Without free text a custom tool becomes a function with one argument, and every function has parameters.
+    ``unstrict`` is the loss detail if functions cannot be strict.
     """
     is_same = request.source == dialect
     for place, tool in distinct(request, dialect, report):
@@ -144,8 +151,10 @@ def write_tools(
             _make_legal(written[written["type"]], tool, request, report, place)
             if not has_freeform:
                 written["function"].setdefault("parameters", NO_PARAMETERS)
-                if tool.strict is None:
-                    del written["function"]["strict"]
+                if tool.strict is None or unstrict:
+                    written["function"].pop("strict", None)
+                if unstrict and tool.strict is True:
+                    report.lose("FIELD_DROPPED", place, unstrict, field_of(tool, report, "strict"))
         body.setdefault("functions" if form == "functions" else "tools", []).append(written)
 
 
