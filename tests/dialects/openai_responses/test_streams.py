@@ -62,8 +62,39 @@ def test_a_stream_folds_to_the_whole_answer(case):
     assert folded.canisters == whole.canisters
     assert (folded.finish, folded.usage) == (whole.finish, whole.usage)
     assert (folded.model, folded.identifier) == (whole.model, whole.identifier)
-    output = json.loads(nativize_response(folded, NAME).body)["output"]
-    assert output == case.whole_case.body["output"]
+    assert json.loads(nativize_response(folded, NAME).body) == case.whole_case.body
+
+
+@pytest.mark.parametrize("lacking", ["created_at", "error", "metadata", "tools", "top_p", "usage"])
+def test_a_field_that_the_whole_answer_lacks_is_folded_with_a_default(lacking):
+    whole = {
+        "id": "resp_1",
+        "object": "response",
+        "created_at": 1,
+        "status": "completed",
+        "error": None,
+        "metadata": {},
+        "tools": [],
+        "top_p": None,
+        "model": "gpt-5",
+        "output": [
+            {
+                "type": "message",
+                "role": "assistant",
+                "id": "msg_1",
+                "status": "completed",
+                "content": [{"type": "output_text", "text": "Hi", "annotations": []}],
+            }
+        ],
+        "usage": {"input_tokens": 3, "output_tokens": 1, "total_tokens": 4},
+    }
+    del whole[lacking]
+    event = {"type": "response.completed", "response": whole}
+    folded = fold(events_of(b"data: " + json.dumps(event).encode() + b"\n\n"))
+    body = json.dumps(whole).encode()
+
+    assert json.loads(nativize_response(folded, NAME).body) == whole
+    assert folded.residue == normalize_response(body, NAME).residue
 
 
 @pytest.mark.parametrize("case", FINISHED, ids=name)

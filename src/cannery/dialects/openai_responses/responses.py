@@ -102,7 +102,7 @@ def _read_response(fields: Fields, places: Places) -> Response:
         is_error = "error" in fields and type(decode(fields["error"])) is dict
         problem = "tells of an error and gives no answer" if is_error else "is required"
         fail(("error" if is_error else "output",), problem)
-    dropped = [key for key in _BODY if key not in fields]
+    dropped = lacking_fields(fields)
     if "status" in dropped:
         # The body does not say how the response ended.
         places.settings["finish"] = ()
@@ -112,6 +112,11 @@ def _read_response(fields: Fields, places: Places) -> Response:
     patches = take_unsent(output)
     reader.items(output, "output")
     return read_answer(fields, reader.canisters, patches, dropped)
+
+
+def lacking_fields(fields: Object) -> list[str]:
+    """The fields that the writer gives a response and the body does not have."""
+    return [key for key in _BODY if key not in fields]
 
 
 def read_answer(

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from cannery.dialects.openai_responses.forms import read_citation
 from cannery.dialects.openai_responses.reading import ItemReader
-from cannery.dialects.openai_responses.responses import read_answer, take_unsent
+from cannery.dialects.openai_responses.responses import lacking_fields, read_answer, take_unsent
 from cannery.dialects.openai_responses.settings import NAME, patch_of
 from cannery.families.openai.errors import read_openai_failure
 from cannery.messages.absence import absent
@@ -422,7 +422,10 @@ class ResponsesStreamReader(EventReader[_Part]):
     def _finish(self, kind: str, event: Object) -> None:
         self._is_over = True
         status = {"status": kind.removeprefix("response.")}
-        answer = {**status, **object_of(event.get("response"))}
+        whole = object_of(event.get("response"))
+        # The items give the output, even if the response at the end has none.
+        lacking = [key for key in lacking_fields(whole) if key != "output"] if whole else []
+        answer = {**status, **whole}
         output = answer.pop("output", None)
         values = [object_of(value) for value in output] if type(output) is list else []
         patches = take_unsent(values)
@@ -435,7 +438,7 @@ class ResponsesStreamReader(EventReader[_Part]):
         for item in self._items.values():
             for position in item.started() if not item.is_done else ():
                 self._out.append(PartEnd(item.parts[position].index))
-        response = read_answer(answer, self._reader.canisters, patches, [])
+        response = read_answer(answer, self._reader.canisters, patches, lacking)
         if isinstance(response.usage, Usage):
             self._out.append(UsageReport(response.usage))
         reason: Any = response.finish
