@@ -140,8 +140,8 @@ def translation(figures: Figures) -> Iterator[str]:
     yield "Every request of recorded sessions of Claude Code, Codex, Gemini CLI, opencode and llm, with a new last turn"
     yield "in every call. `total` is all time over all bodies beside the floor's, `mixed pass` the same with every body"
     yield "once in any order; the others are ratios of single bodies. `refused` are bodies that a contender does not"
-    yield "take, `missing` are texts that its output does not hold. Thoughts of Codex's model are such texts for Chat and"
-    yield "Messages, whose models take none of another provider; Cannery names each as lost (`REASONING_DROPPED`)."
+    yield "take, `missing` are texts that its output does not hold. Thoughts of Codex's model are such texts for Chat"
+    yield "and Messages, whose models take none of another provider; Cannery names each as lost (`REASONING_DROPPED`)."
     yield ""
     yield from bodies(rows, AGENTS)
     yield "### Captured bodies"
