@@ -1,22 +1,22 @@
-"""The gateway: any client, any provider, every exchange kept.
+"""The gateway: an HTTP proxy between any client and any provider that records every exchange.
 
 call
-    one request of a client on its way through
+    one request of a client, from its arrival to the end of its reply
 caller
-    the client, and the dialect that it speaks
+    the client, and the dialect that it uses
 upstream
-    a provider, or a server like one: a row of the configuration (``upstreams``), or the built-in ``echo``
+    a provider, or a compatible server: a row of the configuration (``upstreams``), or the built-in ``echo``
 pass through
-    send a body on as it came, because the caller and the upstream speak the same dialect
+    forward a body unchanged, because the caller and the upstream use the same dialect
 exchange
     a call and its reply
 recorder
-    what files exchanges in the store, behind the reply's back
+    files exchanges in the store, in the background
 ledger
-    what the running gateway remembers of histories, so that a reply can name its conversation at once
+    the gateway's cache of histories, so that a reply can name its conversation at once
 
-A call goes ``listening`` → ``routing`` → ``ingress`` → ``exchange`` → ``upstreams`` and back; every
-other module serves one of these. Nothing here is imported by ``import cannery``.
+A call goes ``listening`` → ``routing`` → ``ingress`` → ``exchange`` → ``upstreams`` and back; every other module serves
+one of these. Nothing here is imported by ``import cannery``.
 """
 
 from cannery.gateway.serving import serve

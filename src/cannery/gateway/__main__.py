@@ -10,7 +10,7 @@ from cannery.gateway.serving import default_configuration, serve
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the gateway; the exit code."""
+    """Run the gateway; returns the exit code."""
     parser = argparse.ArgumentParser(prog="cannery serve", description="Run the gateway.")
     parser.add_argument("--config", metavar="FILE", help="a TOML file (docs/configuration.md)")
     parser.add_argument("--host", help="the address to listen on (127.0.0.1)")

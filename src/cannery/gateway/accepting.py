@@ -1,7 +1,7 @@
-"""Taking connections: all that wait, at each turn of the event loop.
+"""Accepts all waiting connections in each turn of the event loop.
 
-uvloop takes one connection a turn, and in a turn it answers everybody who has asked. Where many clients come at once,
-the last of them would wait until the others have been answered many times over.
+uvloop accepts one connection per turn, and in a turn it answers every pending request. If many clients connect at once,
+the last of them would wait until the others had been answered many times over.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ import errno
 import socket
 from collections.abc import Callable
 
-# Whoever is connected is heard in between.
+# After this many, connected clients are served before more are accepted.
 _AT_ONCE = 64
 _PAUSE_SECONDS = 0.5
-# There is no room for one more; it waits until somebody leaves.
+# Without free descriptors a connection waits until another one closes.
 _FULL = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
 class Acceptor:
-    """Takes the connections that come to a listening socket."""
+    """Accepts the connections of a listening socket."""
 
     def __init__(
         self,
@@ -32,17 +32,17 @@ class Acceptor:
         self._complain = complain
         self._loop = asyncio.get_running_loop()
         self._pause: asyncio.TimerHandle | None = None
-        # The loop itself only refers to a task weakly.
+        # The loop itself holds only a weak reference to a task.
         self._arriving: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
-        """Begin, or go on."""
+        """Start or resume accepting."""
         self._pause = None
         self._socket.setblocking(False)  # noqa: FBT003 - so it is called
         self._loop.add_reader(self._socket.fileno(), self._accept)
 
     def close(self) -> None:
-        """Take no more."""
+        """Stop accepting."""
         if self._pause is not None:
             self._pause.cancel()
         self._loop.remove_reader(self._socket.fileno())
@@ -69,5 +69,5 @@ class Acceptor:
             taken.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             await self._loop.connect_accepted_socket(self._make, taken)
         except OSError:
-            # Whoever came has left again.
+            # The client has already disconnected.
             taken.close()

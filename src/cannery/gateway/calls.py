@@ -1,6 +1,6 @@
-"""One call of a client: what it asked for, and what is known of it on the way.
+"""One call of a client: the request, and everything known about it while it is processed.
 
-A call is made when its head has come and filled in by each room that it goes through.
+A call is created when its head has arrived and filled in by each component that it passes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LOOK_SECONDS = 0.2
 
 
 class Call:
-    """A request on its way through."""
+    """A request being processed."""
 
     __slots__ = (
         "answer_bytes",
@@ -81,7 +81,7 @@ class Call:
         self.proto = proto
         self.dialect = match.dialect
         self.variant = match.variant
-        # The dialect with the headers and errors of the service that the caller speaks to.
+        # The dialect with the headers and errors of the service that the caller expects.
         self.endpoint = match.endpoint
         self.kind = kind
         self.header = scope.headers.get
@@ -119,7 +119,7 @@ class Call:
         self.answer_bytes = 0
 
     def fall_back(self, body: bytes) -> None:
-        """Ask the next candidate, as if none had been asked."""
+        """Switch to the next candidate, with a clean state."""
         self.attempt += 1
         self.body = body
         self.losses, self.repairs = (), ()
@@ -149,14 +149,14 @@ class Call:
         return headers
 
     def reply(self, status: int, headers: list[Header], body: bytes) -> None:
-        """Answer whole."""
+        """Send a whole reply."""
         self.status = status
         self.first_byte = perf_counter()
         self.answer_bytes = len(body)
         self.proto.response_bytes(status, headers, body)
 
     def begin(self, status: int, headers: list[Header]) -> Transport:
-        """Begin a streamed answer."""
+        """Begin a streamed reply."""
         self.status = status
         self.first_byte = perf_counter()
         transport = self.proto.response_stream(status, headers)
@@ -165,18 +165,18 @@ class Call:
         return ListTransport(transport) if self.wants_list else transport
 
     async def end(self, transport: Transport) -> None:
-        """End a streamed answer."""
+        """End a streamed reply."""
         if isinstance(transport, ListTransport):
             await transport.close()
 
     @property
     def store_scope(self) -> str | None:
-        """The scope of what it records and reads: the name of its key; None where no keys are asked for."""
+        """The scope that it records and reads: the name of its key; None if no keys are configured."""
         return None if self.key is None else self.key.name
 
     @property
     def tokens(self) -> tuple[int, int]:
-        """How many tokens it took and gave."""
+        """Its input and output tokens."""
         return (0, 0) if self.usage is None else (self.usage.input, self.usage.output)
 
     @property
@@ -187,29 +187,29 @@ class Call:
 
     @property
     def packing(self) -> Packing | None:
-        """How the events of its streamed answer are packed, if they are."""
+        """The packing of its stream's events, if any."""
         return None if self.variant is None else self.variant.packing
 
     @property
     def stream_type(self) -> str:
-        """The media type of its streamed answer."""
+        """The media type of its stream."""
         if self.packing is not None:
             return self.packing.framing.media_type
         return JSON if self.wants_list else self.dialect.service.streams.framing.media_type
 
 
 def _request_id(given: str | None) -> str:
-    """The id that the client chose, if it is one that can stand in a header and a log; else a new one."""
+    """The id that the client chose, if it is valid in a header and a log; otherwise a new one."""
     if given and len(given) <= _LONGEST_ID and given.isascii() and given.isprintable():
         return given
     return new_request_id()
 
 
 class Sentry:
-    """Watches over calls: ends those whose body is late, and those whose client has gone.
+    """Ends calls whose body is late, and those whose client has disconnected.
 
-    One timer looks at all of them. Watching a connection costs more than a fast reply takes, so it begins only when a
-    call has gone on for a moment.
+    One timer checks all of them. Watching a connection costs more than a fast reply takes, so it begins only when a
+    call has lasted for a moment.
     """
 
     def __init__(self, body_seconds: float) -> None:
@@ -219,7 +219,7 @@ class Sentry:
         self._is_running = False
 
     def enter(self, call: Call) -> None:
-        """Begin to watch over a call."""
+        """Start watching a call."""
         task = asyncio.current_task()
         if task is not None:
             self._calls[call] = task
@@ -228,13 +228,13 @@ class Sentry:
             asyncio.get_running_loop().call_later(_LOOK_SECONDS, self._look)
 
     def cut(self) -> None:
-        """End all calls: the gateway stops."""
+        """End all calls, because the gateway stops."""
         for call, task in self._calls.items():
             call.is_gone = call.is_cut = True
             task.cancel()
 
     def client_ports(self) -> set[int]:
-        """The ports that the clients of all calls under way call from."""
+        """The client ports of all active calls."""
         return {int(call.scope.client.rpartition(":")[2]) for call in self._calls}
 
     def leave(self, call: Call) -> None:

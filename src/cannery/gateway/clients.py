@@ -1,15 +1,15 @@
-"""Programs that talk to the gateway: how each tells its session, its sub-agents and the requests beside them.
+"""Client programs: how each identifies its session, its sub-agents and its side requests.
 
-All that is known of programs is in the tables at the end, and nothing else in the gateway names one. What they are
-read for is an ``Identity``: which program it is, which of its sessions a call belongs to, and what the call is to that
-session. Three traps decide how the tables are read:
+Everything known about programs is in the tables at the end, and no other module of the gateway names one. They produce
+an ``Identity``: the program, the session that a call belongs to, and the call's relation to that session. Three
+pitfalls determine how the tables are read:
 
-- A session id says which conversation a call belongs to, not what it is: title requests, summaries and sub-agents of
-  Claude Code and opencode carry the id of the main conversation. So the kind of a call is part of its session here.
-- What looks like an id of a request may be the id of the session (Codex), and a cache key is shared by a main thread
-  and its sub-agents; neither is in the tables.
-- An id stays the same when a history is replaced by a summary. Such a history is known by the text that the program
-  puts in front of the summary, or by a counter.
+- A session id identifies the conversation of a call, not its kind: title requests, summaries and sub-agents of Claude
+  Code and opencode have the id of the main conversation. So the kind of a call is part of its session here.
+- An apparent request id may be the id of the session (Codex), and a cache key is shared by a main thread and its
+  sub-agents; neither is in the tables.
+- An id stays the same when a history is replaced by a summary. Such a history is recognised by the text that the
+  program puts before the summary, or by a counter.
 
 Recorded with the versions of November 2026.
 """
@@ -46,14 +46,14 @@ SUMMARY = "summary"
 
 
 class Field(Struct, frozen=True):
-    """Where a call has an id: a header, or a member of the JSON in one; ``body`` finds it in the body."""
+    """The place of an id in a call: a header, or a member of the JSON in one; ``body`` is a path in the body."""
 
     header: str = ""
     member: str = ""
     body: re.Pattern[bytes] | None = None
 
     def read(self, header: Header, body: bytes) -> str:
-        """The id; "" if there is none that can be used."""
+        """Read the id; "" if it is missing or unusable."""
         if self.body is not None:
             match = self.body.search(body)
             return _usable(match[1].decode(errors="replace")) if match else ""
@@ -64,12 +64,12 @@ class Field(Struct, frozen=True):
 
 
 class Client(Struct, frozen=True):
-    """A program: what its user agent begins with, and where it tells its ids.
+    """A program: its user agent prefix, and the places of its ids.
 
     ``agent`` is the id of a sub-agent that shares the session of its parent, ``parent_agent`` the sub-agent that began
-    it. ``parent`` is the session of the parent of a sub-agent that has its own. ``window`` ends with a number that goes
-    up when the history is replaced by a summary. ``rules`` stand in the instructions of sub-agents that tell no id;
-    they belong to the conversation in which a call gave them their task.
+    it. ``parent`` is the parent's session of a sub-agent that has its own. ``window`` ends with a number that increases
+    when the history is replaced by a summary. ``rules`` occur in the instructions of sub-agents without an id; these
+    belong to the conversation in which a call gave them their task.
     """
 
     name: str
@@ -83,12 +83,12 @@ class Client(Struct, frozen=True):
 
 
 class Sign(Struct, frozen=True):
-    """How a request beside a conversation is known: everything that is given must be so.
+    """The test for a side request: every given condition must hold.
 
-    ``system`` stands in the instructions, ``user`` at the beginning of the last thing that the user says, ``asks`` at
-    the beginning of any of them, ``field`` has a value; ``is_bare``: no tools are offered; ``client``: others may use
-    these words for something else. ``quoted`` finds in what the user says what the model said in the conversation that
-    the request is about, where no session tells it.
+    ``system`` occurs in the instructions, ``user`` at the beginning of the last user text, ``asks`` at the beginning of
+    any user text, ``field`` has a value; ``is_bare``: no tools are offered; ``client``: other programs may use these
+    words for something else. ``quoted`` finds the model's text in the user's text, which identifies the conversation
+    that the request concerns if no session does.
     """
 
     kind: str
@@ -102,10 +102,10 @@ class Sign(Struct, frozen=True):
 
 
 class Identity(Struct, frozen=True):
-    """Which program a call is from, which session it belongs to, and what it is to that.
+    """The program of a call, its session, and its relation to the session.
 
-    ``session`` tells conversations apart and holds the kind; ``parent`` is the session that it belongs to, or
-    ``quoted`` what the model said there.
+    ``session`` identifies conversations and includes the kind; ``parent`` is the session that it belongs to, or
+    ``quoted`` the model's text there.
     """
 
     client: str = ""
@@ -118,12 +118,12 @@ class Identity(Struct, frozen=True):
 
     @property
     def is_side(self) -> bool:
-        """Whether it is a request beside a conversation, which lists do not show."""
+        """Whether it is a side request, which lists do not show."""
         return self.kind not in ("", SUBAGENT, COMPACTION)
 
 
 def identify(header: Header, request: Request, body: bytes = b"") -> Identity:
-    """What a call says of the program that makes it."""
+    """Identify the program and session of a call."""
     client, version = _client(str(header("user-agent") or "")[:_LONGEST_ID], header)
     session = _first(client.session, header, body)
     name = f"{client.name}:{session}" if session else ""
@@ -159,7 +159,7 @@ def identify(header: Header, request: Request, body: bytes = b"") -> Identity:
 
 
 def without_billing(request: Request, places: Places) -> Request:
-    """A request without what a program tells its own provider only; other providers would read it as instructions."""
+    """A request without data for the program's own provider; other providers would read it as instructions."""
     history = request.conversation
     told = [
         at
@@ -175,7 +175,7 @@ def without_billing(request: Request, places: Places) -> Request:
 
 
 def title_in(text: str) -> str:
-    """The title that a title request was answered with; "" if there is none."""
+    """The title in the answer to a title request; "" if there is none."""
     text = text.strip()
     if text.startswith(("{", "```")):
         text = _member(text.strip("`").removeprefix("json"), "title")
@@ -184,7 +184,7 @@ def title_in(text: str) -> str:
 
 
 def summaries_in(asked: Sequence[Any]) -> list[str]:
-    """The texts at the beginning of a history that may be what a model said when it was asked for a summary."""
+    """The texts at the beginning of a history that may be summaries written by a model."""
     talk = [one for one in asked[:_FIRST_HEADS] if one.role in (Role.User, Role.Assistant)]
     found: list[str] = []
     for canister in talk:
@@ -197,7 +197,7 @@ def summaries_in(asked: Sequence[Any]) -> list[str]:
             found.append(wrapped[1])
         elif text.endswith(SNAPSHOT) or not (own_of(canister).is_setup or canister is talk[-1]):
             found.append(text)
-    # A greeting may have been said anywhere.
+    # A greeting may occur in any conversation.
     return [text for text in found if len(text) >= _SHORTEST_SUMMARY]
 
 
@@ -213,7 +213,7 @@ def _client(user_agent: str, header: Header) -> tuple[Client, str]:
 
 @lru_cache(1024)
 def _known_client(user_agent: str) -> tuple[Client, str] | None:
-    """The program of the tables that has such a user agent, and its version."""
+    """The program in the tables with this user agent, and its version."""
     for client in CLIENTS:
         if client.user_agent is not None:
             match = client.user_agent.match(user_agent)
@@ -224,7 +224,7 @@ def _known_client(user_agent: str) -> tuple[Client, str] | None:
 
 @lru_cache(1024)
 def _other_client(user_agent: str) -> tuple[Client, str]:
-    """A program that is not in the tables, by the name that it gives itself."""
+    """A program that is not in the tables, by the name in its user agent."""
     match = _SDK.match(user_agent) or _OTHER.match(user_agent)
     if match is None:
         return ANY, ""
@@ -265,7 +265,7 @@ def _side(
     instructed: list[str],
     asked: list[str],
 ) -> Sign | None:
-    """How a request beside a conversation is known; None if it is none."""
+    """The sign of a side request; None if it is not one."""
     system, last = "\n".join(instructed), asked[-1] if asked else ""
     for sign in _signs_of(
         client, has_tools=bool(request.tools), is_begun=last.startswith(_BEGINNINGS)
@@ -284,7 +284,7 @@ def _side(
 
 @lru_cache(1024)
 def _signs_of(client: str, *, has_tools: bool, is_begun: bool) -> tuple[Sign, ...]:
-    """The signs that a request of a program may have; ``is_begun``: the user begins with the words of one."""
+    """The signs to test for a program's request; ``is_begun`` if the user text begins with the words of one."""
     return tuple(
         sign
         for sign in SIGNS
@@ -295,7 +295,7 @@ def _signs_of(client: str, *, has_tools: bool, is_begun: bool) -> tuple[Sign, ..
 
 
 def _has_rules(rules: str, history: Sequence[Any]) -> bool:
-    """Whether the instructions that a history begins with have the rules of a sub-agent, which stand at their end."""
+    """Whether the instructions at the beginning of a history contain the rules of a sub-agent."""
     for canister in history[:_FIRST_FEW]:
         if canister.role is Role.Supervisor:
             with contextlib.suppress(CanneryError):
@@ -305,7 +305,7 @@ def _has_rules(rules: str, history: Sequence[Any]) -> bool:
 
 
 def _quoted(sign: Sign, canisters: Sequence[Any]) -> str:
-    """What the model said in the conversation that a request is about, as far as the request repeats it."""
+    """The model's text in the conversation that a request concerns, as far as the request repeats it."""
     said = next((one for one in reversed(canisters) if one.role is Role.User), None)
     if sign.quoted is None or said is None:
         return ""
@@ -317,7 +317,7 @@ def _quoted(sign: Sign, canisters: Sequence[Any]) -> str:
 
 
 def _heads(canisters: Sequence[AnyCanister], role: Role) -> list[str]:
-    """How the texts of a role begin."""
+    """The beginnings of the texts of a role."""
     found = [canister for canister in canisters if canister.role is role]
     return [head for canister in found if (head := _head(canister))]
 
@@ -346,7 +346,7 @@ CLIENTS = (
     Client(
         CLAUDE_CODE,
         re.compile(r"claude-cli/([\w.-]+)"),
-        # The same id is in the body, as JSON in a string; other programs that hold the place of it keep only that.
+        # The same id is in the body, as JSON in a string; other programs that imitate it keep only that.
         session=(
             _header("x-claude-code-session-id"),
             Field(body=re.compile(rb'"user_id":\s*"[^"]*?\\"session_id\\":\s*\\"([\w-]+)')),
@@ -380,18 +380,18 @@ CLIENTS = (
         rules="You operate in non-interactive mode: do not ask the user questions",
     ),
     Client("goose", session=(_header("agent-session-id"),)),
-    # Its Messages and Chat requests are told by nothing: they look like those of the SDKs.
+    # Its Messages and Chat requests cannot be told apart from those of the SDKs.
     Client("pi", session=(_header("session_id"),)),
 )
 
-# The headers that tell a program whose user agent does not.
+# Headers that identify a program whose user agent does not.
 _TELLING = [(field.header, one) for one in CLIENTS for field in one.session if field.header]
 
 ANY = Client("", session=(_header("x-session-id"), _header("session-id")))
-"""A program that is not known."""
+"""An unknown program."""
 
 SIGNS = (
-    # Claude Code: those of the main thread repeat its history, with its instructions and tools.
+    # Claude Code: requests of the main thread repeat its history, with its instructions and tools.
     Sign(TITLE, system="Generate a concise, sentence-case title", asks="<session>", is_bare=True),
     Sign(TITLE, user="You are coming up with a succinct title and git branch name", is_bare=True),
     Sign(
@@ -509,7 +509,7 @@ SIGNS = (
 _BEGINNINGS = tuple(sign.user for sign in SIGNS if sign.user)
 
 BILLING = ("x-anthropic-billing-header:",)
-"""What programs write into their instructions for the accounts of their own provider."""
+"""Text that programs put into their instructions for the accounts of their own provider."""
 
 SUMMARIES = (
     "This session is being continued from a previous conversation",
@@ -517,13 +517,13 @@ SUMMARIES = (
     "The conversation history before this point was compacted into the following summary",
     "<state_snapshot>",
 )
-"""What programs say before the summary that replaces a history."""
+"""Text that programs put before the summary that replaces a history."""
 
 WRAPPED = re.compile(
     r"(?s)The conversation history before this point was compacted into the following summary:"
     r"\s*<summary>(.*?)(?:\n\n<(?:read|modified)-files>.*)?</summary>"
 )
-"""What pi writes around a summary; behind it may stand the files that were read and written."""
+"""Text that pi puts around a summary; a list of the files that were read and written may follow."""
 
 SNAPSHOT = "</state_snapshot>"
-"""How summaries of Gemini CLI and Qwen Code end."""
+"""The end of summaries of Gemini CLI and Qwen Code."""

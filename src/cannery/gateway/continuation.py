@@ -1,8 +1,7 @@
-"""Continues a conversation by the id of a reply (``previous_response_id`` and the like), a conversation or a thread.
+"""Continues a conversation by the id of a reply (``previous_response_id`` and similar), a conversation or a thread.
 
-The history comes from the recorder and is sent to the upstream as a whole, so this works with every
-upstream. An id that the gateway does not know is passed to an upstream of the same dialect, which
-may have made it.
+The history comes from the recorder and is sent to the upstream as a whole, so this works with every upstream. An id
+that the gateway does not know is passed to an upstream of the same dialect, which may have issued it.
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ from cannery.wire.residues import own_residue
 
 
 class Continuation(Struct):
-    """What a call says about state: the reply to continue from, and whether its own reply is to be kept.
+    """The state fields of a call: the reply to continue from, and whether its own reply is to be kept.
 
-    ``places`` tells where the body has what was read, and which messages came from the store.
+    ``places`` are the paths in the body of the fields read, and the number of messages from the store.
     """
 
     body: bytes
@@ -43,11 +42,11 @@ class Continuation(Struct):
     is_thread: bool = False
     tools: tuple[Tool, ...] = ()
     places: Places = field(default_factory=Places)
-    # A field that asks for what only the service itself runs, and the sentence that says so.
+    # A field that requests something only the service itself runs, and the error sentence.
     unserved: tuple[str, str] | None = None
 
     def refuse_unserved(self) -> None:
-        """Refuse what only the service itself runs; called where another one is asked."""
+        """Refuse functions that only the service itself runs; called for any other upstream."""
         if self.unserved is not None:
             parameter, problem = self.unserved
             message = f"{parameter!r} is not served: {problem}"
@@ -56,7 +55,7 @@ class Continuation(Struct):
 
 
 def take_state(call: Call) -> Continuation:
-    """What a body says about state, and the body without it."""
+    """The state fields of a body, and the body without them."""
     name, continuing = call.dialect.name, call.dialect.service.continuing
     if not continuing.fields:
         return Continuation(call.body)
@@ -90,7 +89,7 @@ def _conversation(dialect: str, field: str, value: dict[str, Any]) -> str | None
 
 
 def _identifier(dialect: str, field: str, value: dict[str, Any]) -> str | None:
-    """Take an id out of a body; what is no id is refused, since a call without it would say something else."""
+    """Take an id out of a body; an invalid id is refused, because the call without it would have another meaning."""
     found = value.pop(field, None)
     if found is not None and not isinstance(found, str):
         raise DialectError(dialect, field, f"expected the id, got {kind_of(found)}")
@@ -98,7 +97,7 @@ def _identifier(dialect: str, field: str, value: dict[str, Any]) -> str | None:
 
 
 def _continued_thread(dialect: str, thread: Any) -> str | None:
-    """The reply that a thread goes on from; None for a new one."""
+    """The reply that a thread continues from; None for a new one."""
     kind = thread.get("type") if isinstance(thread, dict) else None
     if kind == "create":
         return None
@@ -117,7 +116,7 @@ class State:
         self._recorder = recorder
 
     async def expand(self, call: Call, wanted: Continuation, *, is_same: bool) -> Request:
-        """The request of a call with its whole history; ``is_same``: the upstream may know ids of its own."""
+        """The request of a call with its whole history; with ``is_same`` the upstream may know ids of its own."""
         dialect = call.dialect
         if wanted.previous is None and wanted.conversation is None:
             call.body = wanted.body
@@ -159,12 +158,12 @@ class State:
 
 
 def new_reply_id(dialect: Dialect) -> str:
-    """An id for a reply that was translated, in the caller's style."""
+    """An id for a translated reply, in the caller's style."""
     return f"{dialect.service.replies.id_prefix}{new_number()}"
 
 
 def _split_lead(conversation: Conversation, dialect: Dialect) -> tuple[Conversation, Conversation]:
-    """The instructions of the new request, which stand before the history, and the rest."""
+    """The instructions of the new request, which precede the history, and the rest."""
     count = 0
     for canister in conversation:
         if not isinstance(canister, SupervisorCanisterClass) or not _is_instruction(
@@ -181,7 +180,7 @@ def _is_instruction(canister: SupervisorCanisterClass, dialect: Dialect) -> bool
 
 
 def _without_instructions(history: Conversation, dialect: Dialect) -> Conversation:
-    """A history without the instructions of earlier requests: they are not carried over."""
+    """A history without the instructions of earlier requests, which are not carried over."""
     kept = [
         canister
         for canister in history
@@ -193,7 +192,7 @@ def _without_instructions(history: Conversation, dialect: Dialect) -> Conversati
 
 
 def _as_asked(canister: AnyCanister) -> AnyCanister:
-    """What a server said, without the fields that it only says and never takes back."""
+    """A server's output without the fields that it sends and does not accept."""
     residue = canister.residue
     if residue is None or canister.role is not Role.Assistant:
         return canister
@@ -221,7 +220,7 @@ def _unknown(dialect: Dialect, wanted: Continuation) -> CallError:
 
 
 class ThreadError(CallError):
-    """An error about a thread: its code stands where the SDK looks for it, so that it sends everything again."""
+    """An error about a thread, with its code where the SDK looks for it, so that it sends everything again."""
 
     def __init__(self, error: WireError, dialect: str) -> None:
         super().__init__(error)

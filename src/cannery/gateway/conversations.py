@@ -1,8 +1,7 @@
 """OpenAI's Conversations API, served from the store: conversations that ``conversation`` in Responses can name.
 
-Any conversation of the store can be read here, whatever dialect it was held in. Its own facts (``metadata``) are
-tags of the form ``key=value``, so that ``cannery list --tag`` finds them. An item cannot be taken out again: a
-conversation is kept as it was said.
+Any conversation of the store can be read here, whatever its dialect. Its ``metadata`` are tags of the form
+``key=value``, so that ``cannery list --tag`` finds them. An item cannot be removed: a conversation is kept as it was.
 
 https://platform.openai.com/docs/api-reference/conversations (2026-11)
 """
@@ -55,7 +54,7 @@ class Conversations:
         self._gateway = gateway
 
     async def answer(self, call: Call) -> None:
-        """Answer one call; its path says what it is about, its method what to do with it."""
+        """Answer one call; its path names the resource, its method the operation."""
         if not self._gateway.recorder.is_on:
             raise refuse(501, "recording is off: there are no conversations", code="not_offered")
         tail = call.scope.path.partition(CONVERSATIONS)[2].strip("/")
@@ -160,8 +159,8 @@ class Conversations:
     async def _item(self, call: Call, name: str, item: str) -> Item:
         if call.scope.method == "DELETE":
             message = (
-                "an item cannot be taken out of a conversation, which is kept as it was said; "
-                "make a new one with the items that are to stay"
+                "an item cannot be removed from a conversation, which is kept unchanged; "
+                "create a new conversation with the items to keep"
             )
             raise refuse(409, message, code="history_is_kept")
         for found in await self._load(call, name):
@@ -195,8 +194,8 @@ class Conversations:
 
 
 def _written(history: Conversation) -> list[Item]:
-    """The items of a history, each with an id: its own, or one that tells its place."""
-    # What was read from this dialect is written without repairs: the items are what was said.
+    """The items of a history, each with an id: its own, or one derived from its position."""
+    # Items read from this dialect are written without repairs and stay as they were.
     request = Request(history, model="-", source=RESPONSES)
     body = read_object(RESPONSES, nativize_request(request, RESPONSES, policy="allow").body)
     items: Any = body.get("input") or []
@@ -208,7 +207,7 @@ def _written(history: Conversation) -> list[Item]:
 
 
 def _whole(item: Item, place: int) -> Item:
-    """An item with everything that the API says of one."""
+    """An item with every field of the API."""
     kind = item.get("type", "message")
     whole = {"type": kind, "id": f"{_ITEM_PREFIXES.get(kind, 'item')}_{place}", **item}
     if kind not in _STATELESS:
@@ -221,7 +220,7 @@ def _whole(item: Item, place: int) -> Item:
 
 
 def _page(items: list[Item], query: str) -> Item:
-    """Some of the items, as a query asks for them: the latest first unless it says otherwise."""
+    """Some of the items, as a query selects them: newest first by default."""
     asked = {name: values[-1] for name, values in parse_qs(query).items()}
     limit = _limit(asked)
     order = asked.get("order", "desc")
@@ -254,7 +253,7 @@ def _describe(metadata: Metadata) -> Item:
 
 
 def _cursor(last: Metadata) -> str:
-    """Where a list goes on after a conversation."""
+    """The cursor after a conversation in a list."""
     fields: dict[str, Any] = {name: getattr(last, name, None) for name in Summary.__struct_fields__}
     fields |= {"identifier": last.id, "count": 0}
     return Summary(**fields).cursor

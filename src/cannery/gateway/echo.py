@@ -1,8 +1,8 @@
-"""The built-in upstream ``echo``: no model, no network, and it says so.
+"""The built-in upstream ``echo``: no model, no network, which its answers state.
 
-It repeats the last user text. When the request demands a call (``tool_choice``), or the last user
-text says ``call <tool>``, it calls that tool once with arguments made from the tool's schema;
-given a result, it repeats the result.
+It repeats the last user text. If the request requires a call (``tool_choice``), or the last user text says ``call
+<tool>``, it calls that tool once with arguments generated from the tool's schema; given a result, it repeats the
+result.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _SAMPLES: dict[str, Any] = {
 
 
 def answer(request: Request) -> Response:
-    """What echo says to a request."""
+    """The answer of echo to a request."""
     heard = _last_words(request)
     tool = _wanted_tool(request, heard)
     said: list[AnyCanister]
@@ -66,7 +66,7 @@ def answer(request: Request) -> Response:
 
 
 def events(response: Response) -> Iterator[Event]:
-    """An answer word by word, as a model would give it."""
+    """An answer word by word, as a model would stream it."""
     for event in unfold(response):
         if isinstance(event, Delta) and event.channel == "text":
             for words in _WORDS.findall(event.text):
@@ -76,14 +76,14 @@ def events(response: Response) -> Iterator[Event]:
 
 
 def count_tokens(request: Request) -> int:
-    """A rough count: four characters a token, and a little for each message."""
+    """A rough count: four characters per token, and a few tokens for each message."""
     characters = sum(len(_text_of(canister.held)) for canister in request.conversation)
     schemas = sum(len(tool.schema) for tool in request.tools if isinstance(tool.schema, str))
     return max(1, (characters + schemas) // 4 + 3 * len(request.conversation))
 
 
 def _text_of(held: Any) -> str:
-    """A content in words; what has none is named by its kind."""
+    """A content as text; content without text is named by its kind."""
     match held:
         case str():
             return held
@@ -118,7 +118,7 @@ def _last_words(request: Request) -> str:
 
 
 def _wanted_tool(request: Request, heard: str) -> Tool | None:
-    """The tool that has to be called, if one has."""
+    """The tool that must be called, if any."""
     tools = {tool.name: tool for tool in request.tools if tool.hosted is absent}
     choice = request.tool_choice
     if not tools or (isinstance(choice, ToolChoice) and choice.mode == "none"):

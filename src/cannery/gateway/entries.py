@@ -1,4 +1,4 @@
-"""One exchange on its way into the record: what was asked, what was said, and the conversation that both belong to."""
+"""One exchange to be recorded: the request, the answer, and the conversation that both belong to."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _ACKNOWLEDGE_SECONDS = 30.0
 
 
 class Named(NamedTuple):
-    """The conversation that a caller's name stands for, and how much of a history it has."""
+    """The conversation for a caller's name, and how much of a history it has."""
 
     identifier: str
     match: Match | None = None
@@ -129,7 +129,7 @@ class Entry:
     def read(self) -> None:
         """Read the history, once, and recognise it; a call that cannot be read is not recorded.
 
-        It takes the loop's time while the upstream thinks, unless the upstream is faster than a turn of the loop.
+        This uses the event loop while the upstream works, unless the upstream answers within a turn of the loop.
         """
         if self._is_read:
             return
@@ -144,12 +144,12 @@ class Entry:
         self._recognise(self.request, body)
 
     def _recognise(self, request: Request, body: bytes) -> None:
-        """Recognise the history, or ask the store for it."""
+        """Recognise the history, or query the store for it."""
         if not self._recorder.is_on:
             return
         self._history = history = without_doubles(request.conversation)
         if self.named is not None:
-            # A caller who names a conversation means that one, whatever else begins so.
+            # A conversation named by the caller takes precedence over recognition.
             digests = self._chain.extend(history)
             self._asked = Asked(named_space(self.named), history, digests, 0)
             if self._ledger.find(self._asked.space, digests) is None:
@@ -173,7 +173,7 @@ class Entry:
             )
 
     async def ready(self) -> None:
-        """Wait for the store's answer, but not for long: what is filed without it is looked up again."""
+        """Wait for the store's answer, with a short limit: an exchange filed without it is looked up again."""
         self.read()
         if self._lookup is None:
             return
@@ -195,12 +195,12 @@ class Entry:
                 self._ledger.learn(space, digest, spot, match.length)
 
     async def put_back(self, request: Request, target: Dialect, places: Places) -> Request:
-        """A request with the thoughts that its target had and its client cannot carry."""
+        """A request with the reasoning that its target produced and its client cannot carry."""
         history = request.conversation
         if not self._recorder.is_on or not any(one.role in MODEL_ROLES for one in history):
             return request
         await self.ready()
-        # Second copies of results have no digest, nor has what is not sent.
+        # Repeated results have no digest, nor do contents that are not sent.
         known = {
             id(one): digest for one, digest in zip(self._history, self._asked.digests, strict=True)
         }
@@ -223,8 +223,8 @@ class Entry:
             plan = plan._replace(why="named")
         is_begun = self.is_all_asked(plan.known)
         if self.identity.is_compacted and plan.known <= self._asked.unanswered and not is_begun:
-            # A summary takes the place of what was said: the questions that it keeps are no beginning to share.
-            # One that is known to its last question was asked before, and is asked again.
+            # A summary replaces the earlier messages: the questions that it keeps are not a shared prefix. A summary
+            # that is known up to its last question is a repeated request.
             self.identity = replace(self.identity, kind=COMPACTION, parent=self.identity.session)
             plan = Plan("new", new_identifier(), why="compaction")
         self.plan = plan
@@ -234,17 +234,17 @@ class Entry:
         self._recorder.tell(self, plan)
 
     def _new_name(self) -> str:
-        """The id of a conversation that is made for it."""
+        """The id of a new conversation for the exchange."""
         if self.named is None:
             return new_identifier()
         return self._recorder.own_name(self.named, self.scope)
 
     def _said_before(self) -> Plan | None:
-        """A plan that files nothing, if the same was asked before and the answer is the same."""
+        """A plan that files nothing, if the same request was made before and the answer is the same."""
         return None if self.response is None else self._known_reply(self.response)
 
     def _known_reply(self, response: Response) -> Plan | None:
-        """A plan for an answer that is known behind what was asked; None if it is not."""
+        """A plan for an answer that is already stored after the request; None if it is not."""
         replied = self._continued(response)
         found = self._ledger.find(replied.space, replied.digests)
         if found is None or found[0] < replied.spoken:
@@ -264,7 +264,7 @@ class Entry:
     # --- afterwards ----------------------------------------------------------------------------
 
     def complete(self) -> None:
-        """File it: everything was said."""
+        """File the complete exchange."""
         call, plan = self._call, self.plan
         self.size += call.answer_bytes
         self._take(call)
@@ -293,7 +293,7 @@ class Entry:
             self._recorder.thoughts.remember(self.scope, response.canisters, digests, own)
 
     def _take_place(self, plan: Plan, response: Response) -> int:
-        """Note where the answer goes; an answer that is there already, behind the same question, is not kept twice."""
+        """Reserve the place of the answer; an answer already stored after the same question is not stored twice."""
         known = self._known_reply(response) if self.is_known(plan) else None
         if known is not None and known.identifier == plan.parent:
             position = known.position
@@ -302,16 +302,16 @@ class Entry:
         return self._ledger.claim(plan, self._continued(response), len(self._asked.digests))
 
     def _take(self, call: Call) -> None:
-        """Take over what is known at the end of a call."""
+        """Take over the facts known at the end of a call."""
         self.usage, self.cost, self.losses = call.usage, call.cost, call.losses
         self.failed_upstreams = call.failed_upstreams
         now = perf_counter()
         self.seconds = round(now - call.started, 4)
-        # An answer that is sent when it is durable begins now.
+        # A reply that waits for a durable record begins now.
         self.first_byte = round((call.first_byte or now) - call.started, 4)
 
     async def acknowledge(self) -> None:
-        """File it and wait until it is durable, if the configuration asks for that; an error if it cannot be."""
+        """File it and wait until it is durable, if configured; an error if it cannot be."""
         if self.plan is None or not self._recorder.acknowledges:
             self.complete()
             return
@@ -325,30 +325,30 @@ class Entry:
             raise refuse(503, "the exchange could not be recorded", code="not_recorded")
 
     def is_known(self, plan: Plan) -> bool:
-        """Whether all that was asked is kept, and something follows it."""
+        """Whether all of the request is stored, and something follows it."""
         return plan.kind == "fork" and self.is_all_asked(plan.known)
 
     def summaries(self) -> list[str]:
-        """What may be a summary that the history begins with."""
+        """Possible summaries at the beginning of the history."""
         is_apart = self.named is not None or self.identity.kind == SUBAGENT
         return [] if is_apart else summaries_in(self._history)
 
     @property
     def last_asked(self) -> int:
-        """Which message is the last that says something."""
+        """The position of the last message with content."""
         return self._asked.spoken - 1
 
     def is_all_asked(self, known: int) -> bool:
-        """Whether so many messages of the history are all that was said in it."""
+        """Whether a number of messages includes all content of the history."""
         return known >= self._asked.spoken
 
     def history(self) -> list[AnyCanister]:
-        """What was asked and what was said, as far as it was."""
+        """The request and as much of the answer as arrived."""
         said = () if self.response is None or self.is_aborted else self.response.canisters
         return [*self._history, *said]
 
     def spoken(self) -> Spoken | None:
-        """The history with the digests that are known of it; None if nothing was answered, or nothing asked."""
+        """The history with its known digests; None if there is no answer, or no question."""
         replied, owns = self._replied, self._chain.owns
         if (
             replied is None
@@ -365,39 +365,39 @@ class Entry:
         return Spoken(whole, digests, owns, asked, self.identity.session, says)
 
     def model(self) -> str | None:
-        """The model that was asked for."""
+        """The requested model."""
         asked = self.asked_model or (None if self.request is None else self.request.model)
         return asked if isinstance(asked, str) else None
 
     def retract(self) -> None:
-        """Take back what the ledger was told: nothing of it was filed."""
+        """Remove the exchange from the ledger, because it was not filed."""
         if self.plan is not None and self.plan.kind != "known":
             self._ledger.retract(self.plan, self._replied or self._asked)
 
     def forget(self) -> None:
-        """Let the store say where the history goes on, when it comes again: it was filed elsewhere than planned."""
+        """Let the store find the history next time, because it was filed elsewhere than planned."""
         self.retract()
         self._ledger.forget(self._replied or self._asked)
 
     def account(self) -> None:
-        """Keep what a call took that is no conversation."""
+        """Record the usage of a call that is not a conversation."""
         self._take(self._call)
         self._recorder.put(self)
 
     def cancel(self) -> None:
-        """Keep what a call took whose caller has left before anything was answered."""
+        """Record the usage of a call whose caller left before any answer."""
         self.is_aborted = True
         self.account()
 
     def abort(self) -> None:
-        """File what was asked, and that the answer was broken off."""
+        """File the request, and mark the answer as broken off."""
         if self.plan is None:
             return
         self.is_aborted = True
         self._take(self._call)
         self._ledger.give_up(self.plan, self._claimed)
         if self.is_known(self.plan):
-            # It was asked before, and now nothing was said.
+            # The request is a repetition, without an answer this time.
             self.plan = self.plan._replace(kind="repeat", known=len(self._asked.digests))
         self._recorder.put(self)
 

@@ -1,7 +1,7 @@
-"""Bodies and streams in the envelope of a variant, and out of it, at both edges of the gateway.
+"""Wraps and unwraps bodies and streams of a variant, for callers and upstreams.
 
-A client's body loses its envelope before anything looks at it, and its stream gets one last of all; with upstreams it
-is the other way round. Everything between sees plain bodies of the dialect.
+A client's body is unwrapped before it is read, and its stream is wrapped last; for upstreams it is the reverse. All
+code in between sees plain bodies of the dialect.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MODEL = "{model}"
 
 
 def open_body(call: Call, body: bytes) -> bytes:
-    """A body as the dialect has it, with what the path of the call said."""
+    """A plain body of the dialect, with the facts from the path of the call."""
     variant = call.variant
     if variant is None or not (variant.fields or call.dialect.names_model):
         return body
@@ -54,7 +54,7 @@ def open_body(call: Call, body: bytes) -> bytes:
 
 
 class _Told:
-    """The headers of a call, with what its body said instead of some."""
+    """The headers of a call, some of them replaced by body fields."""
 
     def __init__(self, told: Mapping[str, str], outer: Callable[..., Any]) -> None:
         self._told = told
@@ -66,13 +66,13 @@ class _Told:
 
 
 def _words(value: Any) -> str:
-    """A list of words as a header has it."""
+    """A list of words in header form."""
     words = value if type(value) is list else [value]
     return ",".join(word for word in words if type(word) is str)
 
 
 def close_body(variant: Variant, path: str, body: bytes, headers: dict[str, str]) -> bytes:
-    """A body as an upstream of a variant wants it; headers that it wants in the body are taken."""
+    """A body in the form that an upstream of a variant expects; headers that it expects in the body are taken."""
     without = {*variant.without_fields, *(("model",) if _MODEL in path else ())}
     told = {
         name: headers.pop(header).split(",")
@@ -83,7 +83,7 @@ def close_body(variant: Variant, path: str, body: bytes, headers: dict[str, str]
 
 
 def with_fields(body: bytes, without: set[str], fields: Mapping[str, Any]) -> bytes:
-    """A body without some fields, and with others."""
+    """A body with some fields removed, and others added."""
     if not without and not fields:
         return body
     kept = {name: value for name, value in _split(body).items() if name not in without}
@@ -91,7 +91,7 @@ def with_fields(body: bytes, without: set[str], fields: Mapping[str, Any]) -> by
 
 
 class Unpacked:
-    """An upstream's answer that has begun, with its events taken out of their messages."""
+    """An upstream's open stream, with its events taken out of their messages."""
 
     def __init__(self, opened: Opened, dialect: Dialect, packing: Packing) -> None:
         self._opened = opened
@@ -129,7 +129,7 @@ class PackedTransport:
         self._frames = FrameReader()
 
     async def send_bytes(self, data: bytes) -> None:
-        """Send the events that these bytes complete."""
+        """Send the events completed by these bytes."""
         said = b"".join(map(self._packing.pack, self._frames.feed(data)))
         if said:
             await self._transport.send_bytes(said)

@@ -1,6 +1,6 @@
-"""One exchange: ask an upstream what a call asks, and say its answer to the caller.
+"""One exchange: sends the request of a call to an upstream, and the answer to the caller.
 
-The recorder gets what was said once the caller has been served.
+The recorder gets the exchange once the caller has been served.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ from cannery.wire.losses import Loss
 from cannery.wire.places import Places
 
 _BYTES_PER_TOKEN = 4
-# What lies beyond means nothing (RFC 9110, section 15).
+# Higher status codes are undefined (RFC 9110, section 15).
 _LAST_STATUS = 599
 _STREAM_HEADERS: list[Header] = [("cache-control", "no-cache"), ("x-accel-buffering", "no")]
 
 
 class Lasting(NamedTuple):
-    """What outlives a change of the configuration."""
+    """Objects that survive a change of the configuration."""
 
     metrics: Metrics
     prices: Prices
@@ -109,7 +109,7 @@ class Exchanges:
         self._ping_seconds = settings.server.ping_seconds
 
     async def answer(self, call: Call) -> None:
-        """Answer a call; the error of one that cannot be answered is raised before anything is said."""
+        """Answer a call; an error is raised before any part of the answer is sent."""
         body = call.body
         idle = call.dialect.service.idle
         told = None if idle is None else idle(body)
@@ -121,7 +121,7 @@ class Exchanges:
         while True:
             asked = await self.asking.prepare(call)
             if len(call.candidates) < 2:
-                # It is needed once more only if another upstream may be asked.
+                # It is kept only if another upstream may have to be tried.
                 body = b""
             entry = asked.entry
             if entry is not None:
@@ -137,7 +137,7 @@ class Exchanges:
                 continue
             except asyncio.CancelledError:
                 if call.usage is None and _has_budget(call):
-                    # What was asked is paid for, whether or not the caller waits for the answer.
+                    # The request costs money, whether or not the caller waits for the answer.
                     self._charge(call, _estimate(call, 0))
                     if entry is not None:
                         entry.cancel()
@@ -157,7 +157,7 @@ class Exchanges:
             await self._say_whole(call, asked)
 
     def _fall_back(self, call: Call, body: bytes, failure: CanneryError) -> None:
-        """Turn to the next candidate, and say so."""
+        """Switch to the next candidate, and log it."""
         if isinstance(failure, NoAnswerError):
             self._note_failure(call, failure)
         failed = call.upstream
@@ -166,7 +166,7 @@ class Exchanges:
         call.failed_upstreams += (failed,)
 
     async def count(self, call: Call, choice: Choice, body: bytes) -> bytes:
-        """What an upstream of the caller's dialect says of the tokens in a body."""
+        """The token count of a body by an upstream of the caller's dialect."""
         upstream, dialect = choice.upstream, call.dialect
         wire = self.asking.wire(call, choice, dialect, "count", body)
         answer = await self.senders[upstream.name].send(wire)
@@ -191,7 +191,7 @@ class Exchanges:
         await self._reply_whole(call, unaliased(response, asked.aliases), asked.entry)
 
     async def _hand_on(self, call: Call, asked: Asked, body: bytes) -> None:
-        """Give the caller a reply as it came, read once: whole where it is recorded or paid from a budget."""
+        """Forward a reply unchanged, read once: whole if it is recorded or charged to a budget."""
         entry = asked.entry
         has_budget = _has_budget(call)
         response = _heard(call.dialect, body) if entry is not None or has_budget else None
@@ -225,7 +225,7 @@ class Exchanges:
         await self._end_whole(call, written.body, entry)
 
     async def _end_whole(self, call: Call, body: bytes, entry: Entry | None) -> None:
-        """Reply, and file the exchange: before the reply if it is to be durable by then."""
+        """Send the reply, and file the exchange: before the reply if it must be durable by then."""
         if entry is not None and self._acknowledges:
             call.answer_bytes = len(body)
             await entry.acknowledge()
@@ -259,7 +259,7 @@ class Exchanges:
     async def _begun(
         self, call: Call, asked: Asked, opened: Opened, exits: contextlib.AsyncExitStack
     ) -> Heard:
-        """The stream of an upstream; while another may be asked, one that says something."""
+        """The stream of an upstream; while another one may be tried, only a stream with content."""
         variant = asked.upstream.variant(asked.dialect)
         packing = None if variant is None else variant.packing
         heard = opened if packing is None else Unpacked(opened, asked.dialect, packing)
@@ -271,7 +271,7 @@ class Exchanges:
         return begun
 
     async def _finish_stream(self, call: Call, folder: Folder, entry: Entry | None) -> None:
-        """Take down what was said; a stream that was not heard to its end is an answer broken off."""
+        """Record the stream; an incomplete one is an answer broken off."""
         response = folder.response()
         self._take_usage(call, response, is_whole=folder.is_complete)
         if entry is None:
@@ -332,7 +332,7 @@ class Exchanges:
         voice: Relay | Translation,
         entry: Entry | None,
     ) -> None:
-        """Say what an upstream says, as it says it; a caller that hangs up leaves an answer broken off."""
+        """Forward an upstream's stream as it arrives; a caller that disconnects leaves an answer broken off."""
         transport = call.begin(200, [*call.headers(call.stream_type), *_STREAM_HEADERS])
         name = call.conversation
         if entry is not None and name is not None:
@@ -410,14 +410,14 @@ class Exchanges:
             self._charge(call, usage)
 
     def _charge(self, call: Call, usage: Usage) -> None:
-        """Note the tokens of an answer, and what they cost."""
+        """Record the tokens of an answer, and their cost."""
         call.usage = usage
         upstream = self.upstreams.find(call.upstream)
         if upstream is not None and not upstream.is_echo:
             call.cost = self._prices.cost(call.upstream_model, upstream.row.url, usage)
 
     def _upstream_refusal(self, call: Call, dialect: Dialect, answer: Answer) -> CanneryError:
-        """An upstream's error, in the caller's dialect, with its status, request id and advice on trying again."""
+        """An upstream's error in the caller's dialect, with its status, request id and retry advice."""
         status, body = answer.status, answer.body
         if not 400 <= status <= _LAST_STATUS:
             return NoAnswerError(
@@ -438,7 +438,7 @@ class Exchanges:
 
 
 class VerbatimError(UpstreamRefusalError):
-    """An upstream's error that the caller can read as it came."""
+    """An upstream's error that the caller can read unchanged."""
 
     def __init__(self, error: WireError, body: bytes) -> None:
         super().__init__(error)
@@ -450,9 +450,9 @@ class VerbatimError(UpstreamRefusalError):
 
 
 def _voice(call: Call, asked: Asked) -> Relay | Translation:
-    """What says the upstream's stream to the caller."""
+    """The relay that writes the upstream's stream for the caller."""
     if asked.is_as_it_came:
-        # What a key uses is counted, whether or not it is recorded.
+        # The usage of a key is counted, whether or not it is recorded.
         is_heard = asked.entry is not None or call.key is not None
         return Relay(call.dialect, is_heard=is_heard)
     identifier = new_reply_id(call.dialect)
@@ -460,7 +460,7 @@ def _voice(call: Call, asked: Asked) -> Relay | Translation:
 
 
 def _heard(dialect: Dialect, body: bytes) -> Response | None:
-    """A reply that is handed on as it came; None if it cannot be read."""
+    """The parsed reply that is forwarded unchanged; None if it cannot be parsed."""
     try:
         return dialect.read_response(body, Places())
     except CanneryError:
@@ -476,9 +476,9 @@ def _is_told(usage: Usage | None) -> bool:
 
 
 def _estimate(call: Call, said: int, told: Usage | None = None) -> Usage:
-    """About how many tokens an exchange took of which not all is told: a budget has to count something.
+    """The approximate tokens of an exchange with incomplete usage: a budget needs a count.
 
-    An answer that breaks off has often told what was asked, and not what was said.
+    An interrupted answer has often reported its input tokens, but not its output tokens.
     """
     told = told or Usage()
     asked, said = call.body_bytes // _BYTES_PER_TOKEN, said // _BYTES_PER_TOKEN
@@ -486,20 +486,20 @@ def _estimate(call: Call, said: int, told: Usage | None = None) -> Usage:
 
 
 def _named(response: Response, call: Call) -> Response:
-    """An answer with an id in the caller's style, and the time if its provider tells none."""
+    """An answer with an id in the caller's style, and a time if its provider gives none."""
     created = int(time.time()) if response.created is absent else response.created
     identifier = new_reply_id(call.dialect)
     return msgspec.structs.replace(response, identifier=identifier, created=created)
 
 
 def _in_reply(loss: Loss) -> Loss:
-    """A loss of an answer, told apart from those of the request."""
+    """A loss in an answer, marked to differ from those of the request."""
     return msgspec.structs.replace(loss, path=f"reply.{loss.path}")
 
 
 def _is_stream(opened: Opened) -> bool:
     kind = opened.headers.get("content-type") or ""
-    # A page is what somebody on the way says, and not a stream whatever was asked for.
+    # An HTML page comes from an intermediary, and is not a stream whatever was requested.
     return not kind.lower().startswith(("application/json", "text/html"))
 
 

@@ -1,9 +1,9 @@
-"""Who is asked next when an upstream does not answer, and who is asked first the next time.
+"""Chooses the upstream to try next after a failure, and the one to try first the next time.
 
-Rows that share an alias, and the keys of one row, are candidates for a call in the order of the configuration. The
-next one is asked, in its own dialect and from the caller's own body, as long as nothing has been said to the caller.
-A conversation goes on with the candidate that answered it last, so that the provider's cache stays warm; a new one
-begins with the first row, and with one of its keys that its first words choose.
+Rows that share an alias, and the keys of one row, are candidates for a call in the order of the configuration. The next
+one is tried, in its own dialect and from the caller's own body, as long as nothing has been sent to the caller. A
+conversation continues with the candidate that answered it last, so that the provider's cache stays warm; a new one
+begins with the first row, and with one of its keys selected by its first message.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TRANSIENT = frozenset({429, 500, 502, 503, 504, 529})
 
 
 def is_transient(error: CanneryError) -> bool:
-    """Whether another upstream may do better: no answer, too many requests, or a failure on the other side."""
+    """Whether another upstream may succeed: no answer, too many requests, or a server failure."""
     if isinstance(error, NoAnswerError):
         return error.code != "upstream_too_large"
     return isinstance(error, UpstreamRefusalError) and error.error.status in _TRANSIENT
@@ -37,7 +37,7 @@ class Stickiness:
         self._last: OrderedDict[bytes, tuple[str, int]] = OrderedDict()
 
     def order(self, call: Call, candidates: tuple[Choice, ...]) -> tuple[Choice, ...]:
-        """The candidates in the order in which a call asks them."""
+        """The candidates in the order in which a call tries them."""
         call.fingerprint = _fingerprint(call)
         last = self._last.get(call.fingerprint)
         spread = zlib.crc32(call.fingerprint)
@@ -46,12 +46,12 @@ class Stickiness:
             keys = [choice for choice in candidates if choice.upstream.name == name]
             start = spread % len(keys)
             ordered += keys[start:] + keys[:start]
-        # Python's sort keeps the order of equals: the one that answered comes first, then its other keys.
+        # Python's sort is stable: the candidate that answered comes first, then its other keys.
         ordered.sort(key=lambda choice: last is not None and choice.place != last)
         return tuple(ordered)
 
     def remember(self, call: Call) -> None:
-        """Note who has answered a call."""
+        """Record which candidate answered a call."""
         if len(call.candidates) < 2:
             return
         self._last[call.fingerprint] = call.candidates[call.attempt].place
@@ -61,7 +61,7 @@ class Stickiness:
 
 
 def _fingerprint(call: Call) -> bytes:
-    """What the calls of one conversation have in common: the key, the model and the first thing that was asked."""
+    """The common part of a conversation's calls: the key, the model and the first question."""
     scope = "" if call.key is None else call.key.name
     named = call.header("x-cannery-conversation")
     begun = b""

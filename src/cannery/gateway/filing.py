@@ -1,8 +1,7 @@
-"""Putting planned exchanges into the store, on the recorder's threads, and linking them with each other.
+"""Files planned exchanges in the store, on the recorder's threads, and links them with each other.
 
-A new conversation and its messages, or a fork and its messages, are one change: either all of it is there or nothing.
-A plan that no longer fits, because another process was faster, or because the store had no answer in time, is
-recognised again by the store.
+A new conversation and its messages, or a fork and its messages, are one change. A plan that no longer fits, because
+another process was faster or the store did not answer in time, is recognised again by the store.
 """
 
 from __future__ import annotations
@@ -62,16 +61,16 @@ class _Begun(NamedTuple):
 
 
 class Filer:
-    """Files in one store."""
+    """Files exchanges in one store."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
         self._within: dict[str, Filer] = {}
-        # Ids that were promised for what other gateways had filed already.
+        # Ids promised to callers for exchanges that other gateways had already filed.
         self._moved: OrderedDict[str, str] = OrderedDict()
 
     def within(self, scope: str | None) -> Filer:
-        """What files in one scope of the store; None for all of it, as a person's own machine has it."""
+        """The filer for one scope of the store; None for all of it, as on a person's own machine."""
         if scope is None:
             return self
         found = self._within.get(scope)
@@ -80,9 +79,9 @@ class Filer:
         return found
 
     def file_many(self, entries: Iterable[Entry]) -> None:
-        """File with few syncs a scope what can be done as it is planned, and say in each entry where it is.
+        """File what fits its plan, with few syncs per scope, and set the result in each entry.
 
-        What is refused is left as it is, and so is what may belong to a conversation that is filed here.
+        A refused exchange is left unfiled, and so is one that may belong to a conversation that is filed here.
         """
         by_scope: dict[str | None, list[tuple[Entry, Plan]]] = {}
         for entry in entries:
@@ -98,7 +97,7 @@ class Filer:
                         entry.filed = filed.identifier
 
     def file(self, entry: Entry, plan: Plan) -> str:
-        """File an exchange as planned, or where it belongs by now; the id of its conversation."""
+        """File an exchange as planned, or where it belongs by now; returns the id of its conversation."""
         if plan.kind == "known":
             return plan.identifier
         filing = self.filing(entry, plan)
@@ -112,7 +111,7 @@ class Filer:
                 match=msgspec.UNSET,
                 is_exact=False,
                 claimed=None,
-                # What is filed on its own now has the id that callers know.
+                # An exchange that is now filed separately gets the id that callers know.
                 identifier=plan.identifier if is_free else None,
             )
             filed = self.store.file_many([filing])[0]
@@ -124,7 +123,7 @@ class Filer:
         return filed.identifier
 
     def _keep_promise(self, filing: Filing, promised: str) -> None:
-        """Let the id that a reply has named be found: a repetition of what was filed elsewhere, hidden from lists."""
+        """Make the id in a sent reply findable: as a copy of an exchange filed elsewhere, hidden from lists."""
         history = Conversation.trusted(filing.history)
         link = msgspec.structs.replace(filing.link, kind=REPEAT)
         repeat = msgspec.structs.replace(filing, identifier=promised, is_exact=True, link=link)
@@ -146,18 +145,18 @@ class Filer:
             self._moved.popitem(last=False)
 
     def filing(self, entry: Entry, plan: Plan) -> Filing:
-        """A plan as the store takes it."""
+        """A plan in the store's form."""
         match: Match | msgspec.UnsetType | None = None
         if plan.kind == "append":
             match = Match(plan.known, plan.identifier, plan.position, plan.position)
         elif plan.kind in ("fork", "repeat"):
-            # Something follows there, however much it is.
+            # More messages follow there, however many.
             match = Match(plan.known, str(plan.parent), plan.position, plan.position + 1)
         is_guess = entry.is_guess and plan.kind == "new"
         is_guess = is_guess or (plan.kind == "append" and plan.identifier in self._moved)
         is_guess = is_guess or _may_be_held(entry, plan)
         claimed = _claimed(entry, plan)
-        # What is claimed must be known by its digests.
+        # A claimed history must be recognisable by its digests.
         spoken = None if claimed is None else entry.spoken()
         history = Conversation.trusted(entry.history()) if spoken is None else spoken.history
         link = self._link(entry, plan)
@@ -179,7 +178,7 @@ class Filer:
         )
 
     def _link(self, entry: Entry, plan: Plan) -> Link:
-        """What a conversation that is made for an exchange is to the one that it belongs to."""
+        """The relation of a new conversation to its parent."""
         identity = entry.identity
         link = Link(identity.kind, identity.client, identity.version)
         if plan.kind == "repeat":
@@ -219,7 +218,7 @@ class Filer:
         return places[0] if len(places) == 1 else link
 
     def _parent(self, identity: Identity) -> Spot | None:
-        """Where the session that a request names ends, or the model said what the request repeats."""
+        """The end of the session that a request names, or the place of the model text that it repeats."""
         if identity.parent:
             found = self._latest(identity.parent)
             return None if found is None else Spot(found.identifier, found.count)
@@ -227,12 +226,12 @@ class Filer:
             return None
         own = own_of(assistant(identity.quoted), self.store.digest_key(self.store.own_scope)).digest
         held = self.store.backend.catalogue.holders(self.store.own_scope, [own] if own else [])
-        # What several conversations hold tells nothing.
+        # A text in several conversations is ambiguous.
         is_clear = len({one.identifier for one in held}) == 1
         return Spot(held[0].identifier, held[0].position + 1) if is_clear else None
 
     def _summarised(self, summaries: Sequence[str]) -> Spot | None:
-        """The end of the conversation from which a history goes on that begins with its summary."""
+        """The end of the conversation whose summary begins this history."""
         if not summaries:
             return None
         scope = self.store.own_scope
@@ -253,7 +252,7 @@ class Filer:
         return None
 
     def _latest(self, session: str, kind: str | None = None) -> Summary | None:
-        """The conversation of a session that changed last."""
+        """The most recently changed conversation of a session."""
         if kind is not None:
             return next(iter(self.store.list(session=session, kinds=(kind,), limit=1)), None)
         return next(iter(self.store.list(session=session, limit=1)), None)
@@ -280,7 +279,7 @@ class Filer:
     # --- after it was filed --------------------------------------------------------------------
 
     def link(self, entry: Entry, plan: Plan, identifier: str) -> None:
-        """Link a conversation with what came before it: titles are asked for before and while the first turn runs."""
+        """Link a conversation with earlier requests: titles are requested before and during the first turn."""
         identity = entry.identity
         if identity.kind == TITLE and identity.parent and not entry.is_aborted:
             main = self._latest(identity.parent)
@@ -294,7 +293,7 @@ class Filer:
                 self._take_title(side.identifier, identifier)
 
     def _take_title(self, side: str, main: str) -> None:
-        """Give a conversation the title that its program asked for, unless a person gave it another."""
+        """Set the title that a conversation's client requested, unless a person set another."""
         asked, metadata = self.store.metadata_of(side), self.store.metadata_of(main)
         if asked.parent is None:
             self.store.change_metadata(side, parent=main)
@@ -305,16 +304,16 @@ class Filer:
             self.store.change_metadata(main, title=title, updated=metadata.updated)
 
     def _is_made(self, entry: Entry, plan: Plan) -> bool:
-        """Whether an exchange is in the conversation that was planned for it, or can be put there as it is.
+        """Whether an exchange is in its planned conversation, or can be put there as it is.
 
-        A change that was refused may have been made all the same, if the store broke down meanwhile.
+        A refused change may have been made anyway, if the store failed meanwhile.
         """
         start = plan.position if plan.kind == "append" else 0
         said = entry.history()[plan.known if plan.kind == "append" else 0 :]
         try:
             held = self.store.get(plan.identifier).load(start)
             if not held and plan.kind == "new":
-                # It was made empty, to be named.
+                # It was created empty, to be named.
                 self.store.handle(plan.identifier).append(said, revision="0")
                 return True
         except (ConversationNotFoundError, ConflictError):
@@ -322,7 +321,7 @@ class Filer:
         return len(held) == len(said) and conversation_digest(held) == conversation_digest(said)
 
     def mark_aborted(self, identifier: str) -> None:
-        """Tag a conversation in which a question was not answered; one that has its answer already stays as it is."""
+        """Tag a conversation with an unanswered question; one that already has its answer is not tagged."""
         conversation = self.store.get(identifier)
         tags = conversation.metadata.tags
         last = conversation.load(max(len(conversation) - 1, 0))
@@ -333,7 +332,7 @@ class Filer:
     # --- looking -------------------------------------------------------------------------------
 
     def look_up(self, history: Conversation, session: str, *, is_aside: bool = False) -> Recognised:
-        """Where a history goes on in the store."""
+        """The place where a history continues in the store."""
         key = self.store.digest_key(self.store.own_scope)
         return recognise(self.store, [Spoken.of(history, session, key, is_aside=is_aside)])[0]
 
@@ -341,7 +340,7 @@ class Filer:
         """The conversation that a caller names, and how much of a history it has.
 
         The name may be that of another scope's conversation, of a deleted one, or of one with another history: then it
-        stands for the first like it that is free, or has this history.
+        refers to the first derived name that is unused, or has this history.
         """
         for candidate in alike(name, self.store.own_scope):
             raw = self.store.raw_metadata(candidate)
@@ -357,7 +356,7 @@ class Filer:
         return Named(new_identifier())
 
     def load(self, identifier: str, stop: int | None) -> tuple[Conversation, int, str] | None:
-        """The first messages of a conversation, how many it has in all, and its session; None if there is none."""
+        """The first messages of a conversation, their total number, and its session; None if it does not exist."""
         try:
             conversation = self.store.get(identifier)
             session = conversation.metadata.session
@@ -397,23 +396,23 @@ def _match_in(
 
 
 def _claimed(entry: Entry, plan: Plan) -> int | None:
-    """The message up to which an exchange that begins a conversation may be begun by another gateway too."""
+    """The number of messages of a new conversation's first exchange that another gateway may also be filing."""
     if plan.kind != "new" or entry.named is not None:
         return None
     if plan.why == COMPACTION:
-        # It begins with questions of the conversation that it takes the place of.
+        # It begins with questions of the conversation that it replaces.
         return entry.last_asked
     return 0 if plan.why == "new" and not entry.identity.is_side else None
 
 
 def _may_be_held(entry: Entry, plan: Plan | None) -> bool:
-    """Whether another gateway may have kept, where a fork is planned, what this exchange says: the store decides."""
+    """Whether another gateway may have stored the exchange that is planned as a fork: the store decides."""
     is_fork = plan is not None and plan.kind == "fork"
     return is_fork and entry.named is None and not entry.identity.is_side
 
 
 def _needs_more(entry: Entry) -> bool:
-    """Whether what an exchange belongs to may be filed in the same batch, or elsewhere than planned."""
+    """Whether the conversation of an exchange may be filed in the same batch, or elsewhere than planned."""
     is_linked = bool(entry.identity.parent or entry.identity.quoted)
     is_begun = entry.plan is not None and entry.plan.kind == "new"
     is_linked = is_linked or (is_begun and bool(entry.summaries()))
@@ -436,7 +435,7 @@ def _answer(canister: AnyCanister) -> str:
 
 
 def _is_task(task: str, arguments: str) -> bool:
-    """Whether a call was made with the task that a sub-agent was given."""
+    """Whether a call contains the task that a sub-agent was given."""
     try:
         value = msgspec.json.decode(arguments.encode())
     except (msgspec.DecodeError, UnicodeError):

@@ -1,8 +1,8 @@
-"""Reads a stream up to the first event that says something, while another upstream may still be asked.
+"""Reads a stream up to its first event with content, while another upstream may still be tried.
 
-Providers answer 200 and then fail: the first event is an error, or the stream ends before anything was said. The caller
-has been told nothing by then, so that the next upstream is asked, as for any other failure. The wait is limited: a
-caller whose upstream thinks for long gets its keep-alive bytes, and from then on no other upstream is asked.
+Providers answer 200 and then fail: the first event is an error, or the stream ends before any content. Nothing has been
+sent to the caller by then, so that the next upstream is tried, as for any other failure. The wait is limited: if the
+upstream thinks for long, the caller gets keep-alive bytes, and from then on no other upstream is tried.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from cannery.messages import Event, Failure, Start, Unknown, UsageReport
 from cannery.wire.contract import Dialect, WireError
 
 _SAYS_NOTHING = (Start, UsageReport, Unknown)
-# How readers name a stream that ends before its answer does.
+# The error that readers report for a stream that ends early.
 _INCOMPLETE = "incomplete"
 
 
 class BegunStream:
-    """A stream of which some was read already; it is read again from its beginning."""
+    """A stream that was partly read; it is read again from its beginning."""
 
     def __init__(self, heard: Heard) -> None:
         self._heard = heard
@@ -38,12 +38,12 @@ class BegunStream:
         return await (self._heard.read() if reading is None else reading)
 
     def close(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         if self._reading is not None:
             self._reading.cancel()
 
     async def wait_for_event(self, upstream: str, dialect: Dialect, seconds: float) -> None:
-        """Wait until something is said, but not for longer than ``seconds`` (0: without a limit); raise if it fails."""
+        """Wait for an event with content, for at most ``seconds`` (0: no limit); raise if the stream fails."""
         reader = dialect.stream_reader()
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds
@@ -72,7 +72,7 @@ async def _read(heard: Heard) -> bytes | None:
 
 
 def _says_something(events: Iterable[Event], upstream: str) -> bool:
-    """Whether there is something of an answer among the events; the error if they begin with a failure."""
+    """Whether the events contain any of an answer; the error if they begin with a failure."""
     for event in events:
         if type(event) is Failure:
             raise _error(event, upstream)

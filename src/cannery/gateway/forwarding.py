@@ -1,7 +1,7 @@
-"""Headers that pass through: what of a caller's goes to an upstream, and what of an upstream's comes back.
+"""Selects the headers that are forwarded: from a caller to an upstream, and from an upstream to a caller.
 
-Both ways only what is listed: a caller's headers may hold keys and cookies, and an upstream's may be about its own
-connection.
+Both directions forward only listed headers: a caller's headers may hold keys and cookies, and an upstream's may concern
+its own connection.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cannery.gateway.upstream_client import Headers
 from cannery.gateway.upstreams import Upstream
 from cannery.wire.contract import Dialect
 
-# What servers of every dialect say of their limits, and of trying again.
+# Rate limit and retry headers of servers of every dialect.
 _RETURNED = (
     "retry-after",
     "retry-after-ms",
@@ -28,9 +28,9 @@ _RETURNED = (
 
 @lru_cache(maxsize=1)
 def _returned() -> tuple[frozenset[str], tuple[str, ...]]:
-    """The headers that come back, whole names and beginnings.
+    """The response headers that are forwarded, whole names and prefixes.
 
-    Those of all dialects, since a server of one may pass on what another has told it.
+    Those of all dialects, because a server of one may forward the headers of another.
     """
     names = [*_RETURNED]
     for dialect in all_dialects():
@@ -40,7 +40,7 @@ def _returned() -> tuple[frozenset[str], tuple[str, ...]]:
 
 
 def to_upstream(call: Call, upstream: Upstream, target: Dialect) -> dict[str, str]:
-    """The headers that ask an upstream for something, authentication included."""
+    """The request headers for an upstream, authentication included."""
     row, is_same = upstream.row, target is call.dialect
     credential = own_credential(call) if row.forward_key else None
     headers = upstream.headers(target, credential, is_same=is_same)
@@ -53,11 +53,11 @@ def to_upstream(call: Call, upstream: Upstream, target: Dialect) -> dict[str, st
 
 
 def to_caller(headers: Headers, attempts: int) -> list[Header]:
-    """What a caller is told of an upstream's headers: its limits, and its advice on trying again."""
+    """The response headers for a caller: rate limits and retry advice."""
     names, beginnings = _returned()
     found = [pair for pair in headers.items() if pair[0] in names or pair[0].startswith(beginnings)]
     if attempts > 1:
-        # The gateway has tried again already.
+        # The gateway has retried already.
         found = [pair for pair in found if pair[0] != "x-should-retry"]
         found.append(("x-should-retry", "false"))
     return found

@@ -1,7 +1,6 @@
-"""The application that the HTTP server calls: one method for every request, one place that catches anything.
+"""The application that the HTTP server calls: one method for every request, and the only general exception handler.
 
-``configure`` puts a whole new set of rooms in place at once; calls under way finish in the old
-ones.
+``configure`` replaces the whole set of components at once; active calls finish in the old ones.
 """
 
 from __future__ import annotations
@@ -63,11 +62,11 @@ class Gateway:
         self.operations = Operations(self)
 
     def configure(self, settings: Settings) -> None:
-        """Take new settings; calls under way go on with the old ones."""
+        """Apply new settings; active calls keep the old ones."""
         self.exchanges = self._apply(settings)
 
     def _apply(self, settings: Settings) -> Exchanges:
-        """Take over what is simple, and make the rest anew; whatever is wrong is found before anything changes."""
+        """Change simple settings in place, and rebuild the rest; every problem is found before anything changes."""
         mappings = settings.role_mappings
         upstreams = Upstreams(settings, os.environ)
         keys = Keyring.of(settings.keys, os.environ)
@@ -76,7 +75,7 @@ class Gateway:
             roles=self.roles,
             recorder=self.recorder,
             settings=settings,
-            # A span tells what the body asked for.
+            # A span records the fields of the request body.
             keeps_bodies=self.telemetry is not None,
             lasting=self.lasting,
             note_failure=self._note_failure,
@@ -124,7 +123,9 @@ class Gateway:
             call.status = 499
         except Exception as error:  # noqa: BLE001 - the gateway's edge: whatever it is, the caller gets an answer
             self.log.write("error", "defect", request_id=call.request_id, problem=repr(error)[:500])
-            self._refuse(call, refuse(500, "the gateway failed; its log says why", code="internal"))
+            self._refuse(
+                call, refuse(500, "internal error of the gateway; see its log", code="internal")
+            )
         finally:
             self.active -= 1
             self.sentry.leave(call)
@@ -141,7 +142,7 @@ class Gateway:
             self.check_origin(call, origin)
         if self.keys:
             if read_claim(call.header("authorization")) is not None:
-                # What is signed is the body too.
+                # The signature covers the body too.
                 call.body = await self.read_body(call)
             self.keys.admit(call)
             if call.key is not None:
@@ -158,7 +159,7 @@ class Gateway:
         return await read_body(call, self.limits, self.admission)
 
     def check_origin(self, call: Call, origin: str) -> None:
-        """Refuse a page that may not call; one that may is let read the answer."""
+        """Refuse a page that may not call; a permitted page may also read the answer."""
         call.more_headers = self.origins.headers(origin)
         refusal = self.origins.refusal(origin)
         if refusal is not None:
@@ -178,11 +179,11 @@ class Gateway:
         try:
             call.reply(refusal.error.status, headers, body)
         except RuntimeError:
-            # The caller is no longer there to be told.
+            # The caller has disconnected.
             call.status = 499
 
     def _note_failure(self, call: Call, error: NoAnswerError) -> None:
-        """Count that an upstream did not answer, and log why."""
+        """Count an upstream failure, and log its reason."""
         self.metrics.failures.add(error.upstream, error.code)
         self.log.write(
             "warning",
@@ -213,7 +214,7 @@ class Gateway:
             self.telemetry.end(call, self.exchanges.upstreams.find(call.upstream))
 
     def _account_use(self, call: Call) -> None:
-        """Count tokens, dollars and calls, for everybody and for the key."""
+        """Count tokens, dollars and calls, in total and for the key."""
         metrics, key = self.metrics, call.key
         name = "" if key is None else key.name
         if key is not None:
@@ -260,7 +261,7 @@ class Gateway:
 
 
 def _directions(usage: Usage | None) -> list[tuple[str, int]]:
-    """The counts of an answer that are not nothing; what a cache gave and took is in the input too."""
+    """The non-zero counts of an answer; cache reads and writes are included in the input."""
     if usage is None:
         return []
     found = [("input", usage.input), ("output", usage.output)]

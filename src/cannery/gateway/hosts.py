@@ -1,9 +1,9 @@
-"""The names by which the gateway may be asked for, against DNS rebinding.
+"""The host names that the gateway answers to, as protection against DNS rebinding.
 
-A page may give its own name the address of this machine, and its requests then look like the page's own: no ``Origin``
-tells. What tells is ``Host``, which still has the page's name. The gateway answers to the names of this machine, to the
-address that it listens on, and to what the configuration lists; a gateway that listens on every address answers to each
-address, since a page cannot have one for a name.
+A page may point its own name to the address of this machine, and its requests are then same-origin: ``Origin`` does not
+show it, but ``Host`` still has the page's name. The gateway answers to the names of this machine, to the address that
+it listens on, and to the configured names; a gateway that listens on every address answers to each address, because a
+page cannot have an address as its name.
 
 https://en.wikipedia.org/wiki/DNS_rebinding
 """
@@ -23,7 +23,7 @@ _PORT = re.compile(r"(:[0-9]*)?")
 
 
 class Hosts:
-    """Decides about the ``Host`` of requests."""
+    """Checks the ``Host`` of requests."""
 
     def __init__(self, bound: str, listed: Iterable[str]) -> None:
         bound = bound.strip("[]").lower()
@@ -32,18 +32,16 @@ class Hosts:
         self._takes_addresses = _is_unspecified(bound)
         if not is_loopback(bound):
             self._names.add(socket.gethostname().lower())
-        # Only HTTP/1.0 may name none.
+        # Only HTTP/1.0 may omit the header.
         self.known: set[str | None] = {None}
 
     def refusal(self, host: str | None) -> CallError | None:
-        """The answer to a request for a name that is not the gateway's."""
+        """The error for a request to a name that is not the gateway's."""
         if host is None or self._is_welcome(_name(host)):
             if len(self.known) < _MOST_KNOWN:
                 self.known.add(host)
             return None
-        message = (
-            f"this gateway is not {host[:200]!r}; server.hosts lists the names that it answers to"
-        )
+        message = f"this gateway does not answer to the host {host[:200]!r}; add it to server.hosts"
         return refuse(403, message, code="host_not_allowed")
 
     def _is_welcome(self, name: str) -> bool:
@@ -55,7 +53,7 @@ class Hosts:
 
 
 def _name(host: str) -> str:
-    """The name in a ``Host`` header, without the port, a final dot and brackets; "" where the brackets are wrong."""
+    """The name in a ``Host`` header, without the port, a final dot and brackets; "" if the brackets do not match."""
     host = host.strip().lower()
     if host.startswith("["):
         address, bracket, rest = host[1:].partition("]")

@@ -1,7 +1,8 @@
-"""Memory that calls no longer need goes back to the system while nobody calls.
+"""Returns free memory to the system while there are no calls.
 
-What a burst of calls held is free when they are over, but it lies between things that stay, and the allocator keeps
-such pages. glibc gives them back when it is asked to (malloc_trim(3)). Elsewhere they are kept for the next burst.
+The memory of a burst of calls is free when they are over, but it is fragmented between permanent objects, and the
+allocator keeps such pages. glibc returns them on request (malloc_trim(3)). On other systems they are kept for the next
+burst.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _STATE = Path("/proc/self/statm")
 
 
 class Housekeeper:
-    """Looks now and then whether the gateway is quiet and holds more than it has to."""
+    """Checks periodically whether the gateway is idle and holds more memory than necessary."""
 
     def __init__(
         self,
@@ -42,13 +43,13 @@ class Housekeeper:
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Begin, where there is anything to be done."""
+        """Start, if trimming is available."""
         if self._trim is not None and self._resident():
             self._needed = self._least = self._resident()
             self._later()
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop checking."""
         if self._timer is not None:
             self._timer.cancel()
 
@@ -60,9 +61,9 @@ class Housekeeper:
         self._later()
 
     def look(self) -> None:
-        """Give back what is free, if that may be much and no caller waits.
+        """Return free memory, if there may be much and no caller waits.
 
-        That is so when more is in use than after the last time, and when what waited to be filed waits no longer.
+        That is the case when more is in use than after the last time, and when the recording queue is empty.
         """
         if self._trim is None or not self._is_quiet():
             return
@@ -75,7 +76,7 @@ class Housekeeper:
 
 
 def resident_bytes() -> int:
-    """The memory of this process; 0 where the system does not tell."""
+    """The resident memory of this process; 0 if unknown."""
     try:
         return int(_STATE.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError):
@@ -97,7 +98,7 @@ def settle_allocator() -> None:
 
 
 def find_trim() -> Callable[[], object] | None:
-    """What gives free memory back, if the C library has it."""
+    """The function that returns free memory, if the C library has one."""
     try:
         trim = ctypes.CDLL(None).malloc_trim
     except (OSError, AttributeError):

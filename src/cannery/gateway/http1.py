@@ -1,6 +1,6 @@
-"""One request in HTTP/1.1 and its answer, as the gateway sees them: the interface in ``rsgi``.
+"""One request in HTTP/1.1 and its response, with the interface of ``rsgi``.
 
-The body of a request is kept until somebody asks for it, and the client is not read from while much of it waits.
+The body of a request is buffered until it is read, and reading from the client pauses while much of it is buffered.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _BODILESS = frozenset({204, 304})
 
 
 class Head:
-    """The head of a request; of several headers with one name, the first. ``refusal`` is why it is not answered."""
+    """The head of a request; of several headers with one name, the first. ``refusal`` is the reason for refusing it."""
 
     __slots__ = (
         "client",
@@ -54,13 +54,13 @@ class Head:
 
     @property
     def host(self) -> str | None:
-        """The name that the client asked for."""
+        """The host name that the client requested."""
         return self.headers.get("host")
 
     def add(self, name: str, value: str) -> None:
-        """Take a header; where two of one name would leave open what is meant, the request is refused.
+        """Add a header; duplicate headers that are ambiguous make the request invalid.
 
-        What stands behind a body is no header (RFC 9110, section 6.5.1).
+        Trailer fields are ignored (RFC 9110, section 6.5.1).
         """
         if self.is_whole:
             return
@@ -73,7 +73,7 @@ class Head:
             headers[name] += f", {value}"
 
     def check(self) -> None:
-        """Refuse what RFC 9112 says to refuse: no Host (section 3.2), a coding that is not known (6.1)."""
+        """Refuse what RFC 9112 requires to refuse: no Host (section 3.2), an unknown coding (6.1)."""
         self.is_whole = True
         headers = self.headers
         if "host" not in headers and self.http_version == "1.1":
@@ -83,13 +83,13 @@ class Head:
             self.refusal = (501, f"transfer-encoding {coding[:50]!r} is not supported")
 
     def take_target(self, target: bytes) -> None:
-        """Take the path and the query out of what was asked for.
+        """Set the path and the query from the request target.
 
-        The name in a whole URL takes the place of the Host header (RFC 9112, section 3.2.2).
+        The host in an absolute URL replaces the Host header (RFC 9112, section 3.2.2).
         """
         if not target.startswith(b"/"):
             try:
-                # Its types do not say that parts may be missing.
+                # Its types do not show that parts may be missing.
                 parsed: Any = httptools.parse_url(target)
             except httptools.HttpParserInvalidURLError:
                 return
@@ -103,7 +103,7 @@ class Head:
         self.query_string = query
 
     def framing(self) -> bytes:
-        """The head of a request with nothing but the length of this one's body; nothing if it has none."""
+        """A minimal request head with the length of this one's body; empty if it has none."""
         coding, length = self.headers.get("transfer-encoding"), self.headers.get("content-length")
         if coding is not None:
             return f"POST / HTTP/1.1\r\ntransfer-encoding: {coding}\r\n\r\n".encode("latin-1")
@@ -113,7 +113,7 @@ class Head:
 
 
 class Exchange:
-    """One request and its answer, as the gateway sees them."""
+    """One request and its response, as the gateway uses them."""
 
     __slots__ = (
         "_connection",
@@ -149,7 +149,7 @@ class Exchange:
     # --- the body of the request ---------------------------------------------------------------
 
     def add(self, data: bytes) -> bool:
-        """Take some of the body; whether the client should wait until somebody wants it."""
+        """Add a part of the body; whether reading from the client should pause until the body is read."""
         if self._has_answered:
             return False
         self._pieces.append(data)
@@ -158,19 +158,19 @@ class Exchange:
         return self._size > _HIGH_WATER and not self._wants_all
 
     def complete(self) -> None:
-        """Take note that the whole request is there."""
+        """The whole request has arrived."""
         self.is_complete = True
         self.wake()
 
     def break_off(self, status: int) -> None:
-        """Take note that no more of the request will come."""
+        """No more of the request will arrive."""
         self.keeps = False
         if not self.is_complete:
             self._failure = status
             self.wake()
 
     def wake(self) -> None:
-        """Let whoever waits for the body look again."""
+        """Wake the readers of the body."""
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
@@ -206,13 +206,13 @@ class Exchange:
             self._waiter = None
 
     async def client_disconnect(self) -> None:
-        """Return when the client has gone."""
+        """Wait until the client has disconnected."""
         await self._connection.gone()
 
     # --- the answer ----------------------------------------------------------------------------
 
     def response_bytes(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None:
-        """Respond whole."""
+        """Send a whole response."""
         length = "" if status in _BODILESS else f"content-length: {len(body)}\r\n"
         head = self._answer_head(status, headers, length)
         self._connection.write(head if self.head.method == "HEAD" else head + body)
@@ -228,12 +228,12 @@ class Exchange:
         return self
 
     async def send_bytes(self, data: bytes) -> None:
-        """Send some more."""
+        """Send a chunk."""
         if not self.send_now(data):
             await self._connection.drain()
 
     def send_now(self, data: bytes) -> bool:
-        """Send some more at once; whether the client keeps up."""
+        """Send a chunk at once; whether the client keeps up."""
         connection = self._connection
         if connection.is_gone:
             raise ProtocolClosed
@@ -245,7 +245,7 @@ class Exchange:
         self._has_answered = True
         self._pieces = []
         if not self.is_complete:
-            # What is still to come of the body is not wanted.
+            # The rest of the body is not needed.
             self.keeps = False
         lines = [f"{name}: {value}\r\n" for name, value in headers]
         if ("connection", "close") in headers:
@@ -262,7 +262,7 @@ class Exchange:
         return f"{start}{text}{date}{length}\r\n".encode("latin-1", "replace")
 
     def finish(self) -> None:
-        """Take note that the gateway is done with it."""
+        """The gateway is done with it."""
         if not self._has_answered and self._failure:
             self._connection.refuse(self)
         elif not self._has_answered:

@@ -1,4 +1,4 @@
-"""Ids that sort by time: 48 bits of milliseconds and 80 random ones, 26 characters.
+"""Ids that sort by time: 48 bits of milliseconds and 80 random bits, 26 characters.
 
 The alphabet is the store's, so that a conversation can be named before it is stored.
 """
@@ -15,7 +15,7 @@ from collections.abc import Iterator
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]
 _NAME = re.compile(r"[0-9a-z][0-9a-z_-]{0,63}")
-# A random byte is a random letter: each stands for eight bytes.
+# Maps a random byte to a random letter: each letter stands for eight byte values.
 _LETTERS = _ALPHABET.encode() * 8
 _RANDOM_LETTERS = 16
 _POOL_LETTERS = 400 * _RANDOM_LETTERS
@@ -25,7 +25,7 @@ _counter = itertools.count(int.from_bytes(os.urandom(4), "big"))
 
 
 class _Source:
-    """Random bits by the pool, since asking for them costs more than using them, and the letters of the time."""
+    """A pool of random bits, because a system call costs more than using them, and the letters of the time."""
 
     def __init__(self) -> None:
         self._process = 0
@@ -34,7 +34,7 @@ class _Source:
         self._letters = ""
 
     def draw(self) -> str:
-        """Sixteen random letters that nobody else gets."""
+        """Sixteen unique random letters."""
         found = next(self._pool, None) if self._process == os.getpid() else None
         if found is None:
             self._process = os.getpid()
@@ -62,12 +62,12 @@ def new_identifier() -> str:
 
 
 def is_name(text: str) -> bool:
-    """Whether the store can have a conversation of this name."""
+    """Whether a conversation in the store can have this name."""
     return _NAME.fullmatch(text) is not None
 
 
 def alike(name: str, scope: str) -> Iterator[str]:
-    """A name and, for where it is taken, some like it that no other scope has; always the same ones."""
+    """A name, followed by derived names for when it is taken, unique to the scope; deterministic."""
     yield name
     for number in range(_MOST_ALIKE):
         told = hashlib.sha256(f"{scope}\0{name}\0{number}".encode()).hexdigest()
@@ -83,5 +83,5 @@ def new_request_id() -> str:
 
 
 def new_number() -> str:
-    """The like for what is not a call: random for the process, and counted within."""
+    """A number for internal objects: random for the process, and counted within it."""
     return f"{_RUN}{next(_counter):012x}"

@@ -29,7 +29,7 @@ _LONGEST_PERIOD = 5.0
 
 
 class IdleConnections:
-    """Looks after the connections to one port."""
+    """Watches the connections to one port."""
 
     def __init__(
         self, port: int, *, silent_seconds: float, busy_ports: Callable[[], Collection[int]]
@@ -41,17 +41,17 @@ class IdleConnections:
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self, unread_seconds: float) -> None:
-        """Begin; what a client leaves unread for longer than ``unread_seconds`` ends its connection."""
+        """Start; a client that leaves data unread for longer than ``unread_seconds`` is disconnected."""
         if sys.platform != "linux":
             return
         for connection in self._connections():
-            # Connections inherit it from the socket that takes them.
+            # Accepted connections inherit it from the listening socket.
             milliseconds = int(unread_seconds * 1000)
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
         self._look()
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop watching."""
         if self._timer is not None:
             self._timer.cancel()
 
@@ -73,7 +73,7 @@ class IdleConnections:
         return waiting == b"\0" * 4
 
     def _connections(self) -> Iterator[socket.socket]:
-        """The sockets of this process that belong to the port, borrowed from whoever has them open."""
+        """The sockets of this process that belong to the port, borrowed from their owners."""
         for name in os.listdir(_DESCRIPTORS):  # noqa: PTH208 - strings are enough
             descriptor = int(name)
             try:

@@ -1,7 +1,6 @@
-"""What happens to a call before anybody is asked: limits, and roles as the dialects want them.
+"""Checks a call before it is forwarded: limits, and roles in the spelling of its dialect.
 
-Role normalization has no switch. A body whose roles are all spelled right is left alone; otherwise
-only the roles are changed.
+Role normalization has no switch. A body with correct roles is unchanged; otherwise only the roles are changed.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _PACKED = 8
 
 
 def check_head(call: Call, limits: Limits) -> int | None:
-    """Refuse what is too large by its own account; the length of the body, if it says one."""
+    """Refuse a request that declares too large a size; returns the length of the body, if declared."""
     if call.scope.header_bytes > limits.header_bytes:
         raise refuse(431, f"the headers are larger than {limits.header_bytes} bytes")
     length = call.header("content-length")
@@ -44,7 +43,7 @@ def check_head(call: Call, limits: Limits) -> int | None:
 
 
 async def read_body(call: Call, limits: Limits, admission: Admission) -> bytes:
-    """The body of a call, within the limits of size and time; one that was read is given again."""
+    """The body of a call, within the limits of size and time; cached after the first read."""
     if call.has_body:
         return call.body
     length = check_head(call, limits)
@@ -81,7 +80,7 @@ async def read_body(call: Call, limits: Limits, admission: Admission) -> bytes:
 
 
 async def hear_out(call: Call, limits: Limits) -> None:
-    """Take in the body of a call that is refused before: in HTTP/2 the answer would overtake it and be lost."""
+    """Read the body of a refused call: in HTTP/2 the answer would otherwise overtake it and be lost."""
     if call.has_body or not call.scope.http_version.startswith("2"):
         return
     call.has_body = True
@@ -124,16 +123,16 @@ class RoleGate:
         self._development = development
 
     def configure(self, mappings: RoleMappings | None, *, development: bool) -> None:
-        """Take other settings and keep the counts."""
+        """Apply other settings and keep the counts."""
         self._mappings = mappings
         self._development = development
 
     def pass_exact(self, messages: int) -> None:
-        """Count messages whose roles are right as they are."""
+        """Count messages with correct roles."""
         self.counters.accept(messages)
 
     def normalize(self, call: Call, dialect: Dialect, body: bytes) -> bytes:
-        """A body with the roles that its dialect spells; RoleError if one stands for nothing."""
+        """A body with the role spellings of its dialect; RoleError for an unknown role."""
         value = read_object(dialect.name, body)
         messages = value.get(dialect.messages)
         if not isinstance(messages, list):
@@ -176,7 +175,7 @@ def _with_roles(messages: list[Any], dialect: Dialect) -> Iterable[int]:
 
 
 def _as_clients_read_it(error: RoleError, dialect: Dialect, places: list[int]) -> RoleError:
-    """The refusal in the words of the client vocabulary, with the position in the body that was sent."""
+    """The error in the words of the client vocabulary, with the position in the received body."""
     position = (error.path or "").split(".")[1:2]
     index = places[int(position[0])] if position and position[0].isdigit() else 0
     path = f"{dialect.messages}.{index}.role"
@@ -189,7 +188,7 @@ def _as_clients_read_it(error: RoleError, dialect: Dialect, places: list[int]) -
 
 
 def _client_of(call: Call) -> str | None:
-    """The name by which the configuration may know a client: its own word, or the start of its user agent."""
+    """The configured name of a client: its header, or the start of its user agent."""
     named = call.header("x-cannery-client")
     if named:
         return str(named)

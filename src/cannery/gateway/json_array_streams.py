@@ -17,13 +17,13 @@ class ListTransport:
         self._mark = "["
 
     async def send_bytes(self, data: bytes) -> None:
-        """Send the elements that these bytes complete."""
+        """Send the elements completed by these bytes."""
         said = ""
         for frame in self._frames.feed(data):
             said += f"{self._mark}{frame.data}"
             self._mark = ",\r\n"
         if data == EMPTY_LINE:
-            # White space means nothing between elements either.
+            # White space between elements is insignificant.
             said = "\n"
         if said:
             await self._transport.send_bytes(said.encode())

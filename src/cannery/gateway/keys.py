@@ -1,8 +1,8 @@
-"""Keys that open the gateway, and the credentials of callers that may leave it.
+"""The gateway's own keys, and the credentials of callers that may be forwarded.
 
-A client may show several keys at once: one that opens the gateway and one for its provider. A key that opens the
-gateway never leaves it: ``Keyring.admit`` notes every such key that a call shows, and whatever is made of the call for
-an upstream, a log or a record leaves those out.
+A client may send several keys at once: one for the gateway and one for its provider. A gateway key is never forwarded:
+``Keyring.admit`` records every such key in a call, and everything derived from the call for an upstream, a log or a
+record omits them.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _NAMED_LINE = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9_.-]*):\s+(?P<key>\S+)"
 _DIGITS = 12
 _MOST_QUOTED = 5
 _URL_ALPHABET = str.maketrans("+/", "-_")
-# Parameters of a query that mean something to a provider; any other stays here.
+# Query parameters that a provider understands; others are not forwarded.
 _FORWARDED_PARAMETER = re.compile(r"beta=[A-Za-z0-9_.,-]{1,64}")
 
 
 class Key(Struct, frozen=True):
-    """One key that opens the gateway; ``name`` is also the scope of what is recorded under it."""
+    """One key of the gateway; ``name`` is also the scope of its recordings."""
 
     name: str
     secret: bytes
@@ -43,7 +43,7 @@ class Key(Struct, frozen=True):
 
     @property
     def is_operator(self) -> bool:
-        """Whether it opens the conversations of all keys."""
+        """Whether it gives access to the conversations of all keys."""
         return self.limits.operator
 
 
@@ -58,7 +58,7 @@ class Keyring:
 
     @classmethod
     def of(cls, settings: Keys, environment: Mapping[str, str]) -> Keyring:
-        """The keys that the settings name; ConfigurationError if keys are asked for and there is none."""
+        """The keys in the settings; ConfigurationError if keys are required and there is none."""
         found = [("", environment.get(name, "")) for name in settings.variables]
         found += [
             (name, environment.get(named.variable, ""))
@@ -68,7 +68,7 @@ class Keyring:
         found += _read_file(settings.file)
         pairs = [(name, key.strip()) for name, key in found if key.strip()]
         if not pairs and settings.are_asked_for:
-            # Without any key everybody could call, which is not what was asked for.
+            # Without any key every caller would be admitted, which is not what was configured.
             raise ConfigurationError("keys", "neither the variables nor the file hold a key")
         return cls(_key(name, key.encode(), settings) for name, key in pairs)
 
@@ -99,25 +99,25 @@ class Keyring:
             raise refuse(400, "a key cannot name a conversation", code="invalid_conversation")
 
     def _signer(self, call: Call, claim: Claim) -> Key | None:
-        """The key that a call is signed with: its name is the access key id."""
+        """The key of a signed call: its name is the access key id."""
         named = [key for key in self.keys if key.name == claim.name]
         return next((key for key in named if is_true(call, claim, key.secret)), None)
 
     def _hide(self, call: Call) -> None:
-        """Give a call another id if the one that its client chose has a key in it: ids are logged and sent on."""
+        """Replace a request id that contains a key: ids are logged and forwarded."""
         given = call.header("x-request-id")
         if given is not None and any(key.secret.decode() in given for key in self.keys):
             call.request_id = new_request_id()
 
 
 def _key(name: str, secret: bytes, settings: Keys) -> Key:
-    """A key; one without a name is called by its digest, which stays the same wherever the key stands."""
+    """A key; one without a name is named by its digest, which does not depend on where it is configured."""
     name = name or f"key-{hashlib.sha256(secret).hexdigest()[:_DIGITS]}"
     return Key(name, secret, settings.named.get(name, NamedKey()))
 
 
 def _read_file(path: str | None) -> list[tuple[str, str]]:
-    """The keys of a file with their names, one a line: ``KEY`` or ``name: KEY``."""
+    """Read the keys of a file with their names, one per line: ``KEY`` or ``name: KEY``."""
     if path is None:
         return []
     try:
@@ -138,7 +138,7 @@ def _read_file(path: str | None) -> list[tuple[str, str]]:
 
 
 def shown_credentials(call: Call) -> Iterator[Credential]:
-    """Every key that a client shows, wherever its generation puts it."""
+    """Every key that a client sends, in any of the usual places."""
     bearer = call.header("authorization")
     if bearer and bearer[:7].lower() == "bearer ":
         yield Credential(str(bearer[7:]).strip(), "bearer")
@@ -153,7 +153,7 @@ def shown_credentials(call: Call) -> Iterator[Credential]:
 
 
 def own_credential(call: Call) -> Credential | None:
-    """What a caller shows beside the gateway's keys: its own key for a provider."""
+    """The caller's own key for a provider, beside the gateway's keys."""
     for credential in shown_credentials(call):
         if not holds_secret(call, credential.value):
             return credential
@@ -161,7 +161,7 @@ def own_credential(call: Call) -> Credential | None:
 
 
 def holds_secret(call: Call, text: str) -> bool:
-    """Whether a text has a key in it that opened the gateway: as it is, quoted as in URLs, or in base64."""
+    """Whether a text contains a gateway key: plain, quoted as in URLs, or in base64."""
     for _ in range(_MOST_QUOTED if call.secrets else 0):
         if any(spelled in text for secret in call.secrets for spelled in _spellings(secret)):
             return True
@@ -169,18 +169,18 @@ def holds_secret(call: Call, text: str) -> bool:
         if plain == text:
             return False
         text = plain
-    # What is quoted again and again is not looked into any further.
+    # A text that is quoted many times is not examined further.
     return bool(call.secrets)
 
 
 @lru_cache(maxsize=256)
 def _spellings(secret: str) -> tuple[str, ...]:
-    """A key as it is, and what base64 makes of it wherever it stands in the encoded text, in both alphabets."""
+    """A key, and its encodings in base64 at any offset, in both alphabets."""
     data = secret.encode()
     spelled = {secret: None}
     for offset in range(3):
         encoded = base64.b64encode(bytes(offset) + data).decode()
-        # The characters that depend on nothing but the key.
+        # The characters that depend only on the key.
         own = encoded[-(-offset * 8 // 6) : (offset + len(data)) * 8 // 6]
         if len(own) >= len(secret):
             spelled |= {own: None, own.translate(_URL_ALPHABET): None}
@@ -188,7 +188,7 @@ def _spellings(secret: str) -> tuple[str, ...]:
 
 
 def public_header(call: Call) -> Callable[[str], str | None]:
-    """What finds the headers of a call that may be kept: those without a key that opened the gateway."""
+    """A filter for the headers that may be recorded: those without a gateway key."""
     if not call.secrets:
         return call.header
 

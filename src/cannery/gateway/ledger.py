@@ -1,9 +1,9 @@
-"""What the running gateway remembers of histories, so that a reply can name its conversation before anything is filed.
+"""The gateway's cache of histories, so that a reply can name its conversation before anything is filed.
 
-Clients send the whole history with every turn. The digest after each message, chained, says which conversation of a
-session holds it and up to where (``storage.recognition`` has the rules). A call claims its place in a conversation when
-it comes; a second call for the same place gets a fork, with an id of its own from the start. The ledger forgets the
-oldest histories; the store knows all of them.
+Clients send the whole history with every turn. The chained digest after each message identifies the conversation of a
+session that holds it and the position (``storage.recognition`` has the rules). A call claims its place in a
+conversation when it arrives; a second call for the same place gets a fork, with its own id from the start. The ledger
+forgets the oldest histories; the store knows all of them.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _MOST = 40_000
 class Spot(NamedTuple):
     """A place in a conversation: after its first ``position`` messages.
 
-    What adds nothing to a history, such as reminders and thoughts, belongs to what was said before it where nothing is
-    said behind it: so many such messages (``silent``) stand before the place, and ``tail`` is their digest.
+    Messages that add nothing to a history, such as reminders and reasoning, belong to the message before them if no
+    content follows: ``silent`` such messages precede the place, and ``tail`` is their digest.
     """
 
     identifier: str
@@ -37,8 +37,8 @@ class Spot(NamedTuple):
 class Plan(NamedTuple):
     """Where an exchange is filed: the messages of the history from ``known`` on are new, and go to ``position``.
 
-    A fork shares the first ``position`` messages of ``parent``; one that repeats it shares all of them. ``why`` says by
-    what the history was recognised.
+    A fork shares the first ``position`` messages of ``parent``; a fork that repeats it shares all of them. ``why`` is
+    the reason for the match.
     """
 
     kind: Kind
@@ -50,7 +50,7 @@ class Plan(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """A history with its digests: the space of its session, and how much stands before what the model said."""
+    """A history with its digests: the space of its session, and how much precedes the model's first answer."""
 
     space: bytes
     history: Sequence[AnyCanister]
@@ -61,14 +61,14 @@ class Asked(NamedTuple):
 
     @property
     def spoken(self) -> int:
-        """How long it is without what adds nothing at its end."""
+        """Its length without messages at the end that add nothing."""
         end = len(self.digests)
         while end and self.digests[end - 1] is None:
             end -= 1
         return end
 
     def has_tail(self, known: int, spot: Spot) -> bool:
-        """Whether what adds nothing before a place follows what is known of the history too."""
+        """Whether the messages before a place that add nothing also follow the known part of the history."""
         end = known + spot.silent
         if any(self.digests[known:end]) or not spot.silent:
             return False
@@ -76,7 +76,7 @@ class Asked(NamedTuple):
 
 
 class Ledger:
-    """Histories by digest within the space of a session, and how long each conversation is."""
+    """Histories by digest within the space of a session, and the length of each conversation."""
 
     def __init__(self, most: int = _MOST) -> None:
         self._spots: dict[Digest, Spot] = {}
@@ -84,7 +84,7 @@ class Ledger:
         self._most = most
 
     def find(self, space: bytes, digests: Sequence[Digest | None]) -> tuple[int, Spot] | None:
-        """The longest known beginning of a history: how many of its messages, and where they lie."""
+        """The longest known prefix of a history: the number of its messages, and its place."""
         spots = self._spots
         for index in range(len(digests) - 1, -1, -1):
             digest = digests[index]
@@ -99,7 +99,7 @@ class Ledger:
         return identifier in self._ends
 
     def is_answered(self, asked: Asked) -> bool:
-        """Whether something that the model said in a history is known, so that no search is needed."""
+        """Whether an answer of the model in a history is known, so that no search is needed."""
         found = self.find(asked.space, asked.digests)
         return found is not None and found[0] > asked.unanswered
 
@@ -110,9 +110,9 @@ class Ledger:
     def plan(
         self, asked: Asked, said_before: Callable[[], Plan | None] | None = None
     ) -> Plan | None:
-        """Where a history goes on; None if nothing of it is known.
+        """Where a history continues; None if nothing of it is known.
 
-        One that is known to its last message would be forked; ``said_before`` may have another plan for it.
+        A history known to its last message would be forked; ``said_before`` may have another plan for it.
         """
         found = self.find(asked.space, asked.digests)
         if asked.is_apart or found is None or found[0] <= asked.unanswered:
@@ -134,7 +134,7 @@ class Ledger:
         return self.fork(behind, spot, why)
 
     def _elsewhere(self, asked: Asked) -> tuple[int, Spot] | None:
-        """What another session holds of a history, if the model said something in it and it goes on."""
+        """The part of a history in another session, if it includes an answer of the model and the history continues."""
         if not asked.has_session:
             return None
         found = self.find(ANYWHERE, asked.digests)
@@ -147,10 +147,7 @@ class Ledger:
         return Plan("fork", new_identifier(), known, spot.position, spot.identifier, why)
 
     def claim(self, plan: Plan, asked: Asked, start: int, *, is_held: bool = False) -> int:
-        """Note that messages from ``start`` of a history are where a plan puts them; the position behind the last.
-
-        A claim that is held keeps the next place for an answer that is still to come.
-        """
+        """Record that messages from ``start`` of a history are where a plan puts them; returns the next position."""
         identifier, spots, space = plan.identifier, self._spots, asked.space
         position = plan.position + start - plan.known
         for index in range(start, len(asked.digests)):
@@ -167,7 +164,7 @@ class Ledger:
         return position
 
     def _move_behind(self, asked: Asked, identifier: str, end: int) -> None:
-        """Let what was said last in a conversation hold what adds nothing behind it, up to its end."""
+        """Attach messages that add nothing to the last content before them, up to the end of a conversation."""
         last = asked.spoken
         if not 0 < last < len(asked.digests):
             return
@@ -179,17 +176,17 @@ class Ledger:
                 self._spots[key] = Spot(identifier, end, len(tail), conversation_digest(tail))
 
     def learn(self, space: bytes, digest: Digest, spot: Spot, end: int) -> None:
-        """Note what the store knows."""
+        """Add a place that the store knows."""
         self._spots[space + digest] = spot
         self._ends[spot.identifier] = max(end, self._ends.get(spot.identifier, 0))
 
     def give_up(self, plan: Plan, position: int) -> None:
-        """Let others go on from a position whose answer will not come."""
+        """Release a position whose answer will not come."""
         if self._ends.get(plan.identifier) == position + 1:
             self._ends[plan.identifier] = position
 
     def retract(self, plan: Plan, asked: Asked) -> None:
-        """Forget what a plan was to file, because it was not: others are not to go on from there."""
+        """Remove a plan's messages that were not filed, so that no other call continues from them."""
         for digest in asked.digests[plan.known :]:
             for space in (asked.space, ANYWHERE):
                 spot = None if digest is None else self._spots.get(space + digest)
@@ -201,14 +198,14 @@ class Ledger:
             self._ends.pop(plan.identifier, None)
 
     def forget(self, asked: Asked) -> None:
-        """Forget where a history lies."""
+        """Forget the place of a history."""
         for digest in asked.digests:
             if digest is not None:
                 self._spots.pop(asked.space + digest, None)
                 self._spots.pop(ANYWHERE + digest, None)
 
     def _forget_oldest(self) -> None:
-        """Forget the oldest, many at once: each search for the first of a table passes by all that were deleted."""
+        """Forget the oldest, many at once: each search for a table's first entry scans past all deleted ones."""
         for table in (self._spots, self._ends):
             if len(table) > self._most:
                 for oldest in list(itertools.islice(table, self._most // 10 + 1)):
@@ -219,7 +216,7 @@ ANYWHERE = b"*"
 
 
 def space_of(session: str) -> bytes:
-    """The space of a session; that of the calls that have none is one like any other."""
+    """The space of a session; calls without a session share one."""
     return b"s" + hashlib.sha256(session.encode()).digest()[:8]
 
 

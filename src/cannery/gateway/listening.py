@@ -1,12 +1,11 @@
 """HTTP/1.1 from clients, on the event loop that answers them.
 
-The bytes are parsed by llhttp (httptools) as they arrive, with no thread between the socket and the
-gateway, since handing each request from one to the other costs more than most replies (see the
-decision on listening). What the gateway sees is the interface in ``rsgi``. A connection that begins
-with HTTP/2 is handed on to a tunnel.
+The bytes are parsed by llhttp (httptools) as they arrive, with no thread between the socket and the gateway, because
+handing each request from one to the other costs more than most replies (see the decision on listening). The gateway
+uses the interface in ``rsgi``. A connection that begins with HTTP/2 is handed to a tunnel.
 
-One answer at a time: requests that come before their turn wait, and the client is not read from
-until then. A body that nobody asked for is not kept; its connection ends with the answer.
+One response at a time: pipelined requests wait, and reading from the client pauses until then. An unread body is
+discarded; its connection ends with the response.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _TOO_LARGE = (431, "the headers are too large or too many")
 
 
 class _Rest:
-    """Hears the body of a request whose head was read by another parser."""
+    """Parses the body of a request whose head was parsed by another parser."""
 
     __slots__ = ("on_body", "on_message_complete")
 
@@ -88,26 +87,26 @@ class Connection(asyncio.Protocol):
         self._refusal = (400, "the request is not valid HTTP")
         self._is_paused = False
         self._is_deaf = False
-        # Bytes of which the parser has said nothing yet: it keeps a header until it is whole.
+        # Bytes that the parser has not reported yet: it keeps a header until it is complete.
         self._unheard = 0
         self.is_full = False
         self.is_gone = False
         self.client = ""
-        # Whether it was answered, and nothing of another request has come.
+        # Whether it was answered, and no further request has begun.
         self.is_kept = False
         self.waits_since = listener.loop.time()
 
     # --- the socket ----------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the transport."""
+        """Store the transport."""
         self._transport = transport
         peer = transport.get_extra_info("peername")
         self.client = f"{peer[0]}:{peer[1]}" if type(peer) is tuple else ""
         self.listener.connections.add(self)
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 - gone is gone
-        """Tell everybody that the client has gone."""
+        """Notify all waiters that the client has disconnected."""
         self.is_gone = True
         self.listener.connections.discard(self)
         for future in (self._drained, self._disconnect):
@@ -116,22 +115,22 @@ class Connection(asyncio.Protocol):
         for exchange in (self._current, self._incoming):
             if exchange is not None:
                 exchange.wake()
-        # These refer to the connection, which would be freed with all that it holds only by a search for cycles.
+        # These refer to the connection, which otherwise only the cycle collector could free.
         self._parser = self._incoming = self._transport = None
         self._waiting.clear()
 
     def pause_writing(self) -> None:
-        """Take note that the client does not keep up."""
+        """The client does not keep up."""
         self.is_full = True
 
     def resume_writing(self) -> None:
-        """Go on."""
+        """The client keeps up again."""
         self.is_full = False
         if self._drained is not None and not self._drained.done():
             self._drained.set_result(None)
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes."""
+        """Parse received bytes."""
         if self._is_deaf:
             return
         if self._start is not None:
@@ -153,10 +152,10 @@ class Connection(asyncio.Protocol):
                 self._refuse()
 
     def _decline(self, rest: bytes) -> None:
-        """Go on in HTTP/1.1 with a client that would rather speak something else.
+        """Continue in HTTP/1.1 with a client that requested an upgrade.
 
-        The parser takes what follows the head for the other protocol; a second one reads it as the body that it is.
-        Nothing else is heard on this connection.
+        The parser treats the bytes after the head as the other protocol; a second parser reads them as the body. No
+        further request is read on this connection.
         """
         exchange = self._incoming
         if exchange is None or exchange.is_complete:
@@ -166,14 +165,14 @@ class Connection(asyncio.Protocol):
         self.data_received(exchange.head.framing() + rest)
 
     def _hand_over(self, data: bytes) -> None:
-        """Wait until it is clear that this is HTTP/2, and let somebody else have it."""
+        """Wait until this is certainly HTTP/2, and hand the connection over."""
         self._start = data
         if len(data) >= len(_HTTP2):
             self.listener.connections.discard(self)
             self._transport.set_protocol(self.listener.hand_over(self._transport, data))
 
     def _refuse(self) -> None:
-        """Answer what is not HTTP, unless an answer is under way."""
+        """Refuse bytes that are not HTTP, unless a response is being sent."""
         self._is_deaf = True
         self._waiting.clear()
         if self._current is not None:
@@ -182,29 +181,29 @@ class Connection(asyncio.Protocol):
         head = self._head
         head.take_target(self._target)
         self._answer(Exchange(self, head), self._refusal)
-        # Most likely there is more to come of what cannot be read.
+        # More of the unreadable bytes will probably follow.
         self._linger()
 
     def _answer(self, exchange: Exchange, refusal: tuple[int, str]) -> None:
-        """Refuse a request without asking the gateway, and hear no other on this connection."""
+        """Refuse a request without calling the gateway, and read no other on this connection."""
         status, problem = refusal
         exchange.keeps = False
         headers, body = self.listener.describe(exchange.head, status, problem)
         exchange.response_bytes(status, headers, body)
 
     def refuse(self, exchange: Exchange) -> None:
-        """Answer a request whose body turned out not to be HTTP."""
+        """Refuse a request whose body is not valid HTTP."""
         self._answer(exchange, self._refusal)
 
     def write(self, data: bytes) -> None:
-        """Send bytes, if anybody is there."""
+        """Write bytes, if still connected."""
         if not self.is_gone:
             self._transport.write(data)
 
     def hang_up(self) -> None:
-        """Close once everything is sent; what the client still says is heard out for a moment.
+        """Close once everything is sent; further bytes of the client are read and discarded for a moment.
 
-        Closing while it sends would reset the connection, and the answer might never be read.
+        Closing while the client sends would reset the connection, and the response might never be read.
         """
         if self.is_gone:
             return
@@ -216,7 +215,7 @@ class Connection(asyncio.Protocol):
             self._linger()
 
     def _linger(self) -> None:
-        """Send nothing more, and close when the client has had a moment to read what was sent."""
+        """Send nothing more, and close after the client has had a moment to read the response."""
         if not self._transport.can_write_eof():
             self._transport.close()
             return
@@ -230,7 +229,7 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
     def resume(self) -> None:
-        """Read again, if reading was put off."""
+        """Resume reading, if it was paused."""
         if self._is_paused and not self.is_gone:
             self._is_paused = False
             self._transport.resume_reading()
@@ -252,11 +251,11 @@ class Connection(asyncio.Protocol):
             raise ProtocolClosed
 
     async def gone(self) -> None:
-        """Return when the client has gone."""
+        """Wait until the client has disconnected."""
         if not self.is_gone:
             if self._disconnect is None:
                 self._disconnect = self.listener.loop.create_future()
-            # Several may wait, and one that no longer does must not end it for the others.
+            # Several may wait, and one that is cancelled must not end the wait of the others.
             await asyncio.shield(self._disconnect)
 
     @property
@@ -275,12 +274,12 @@ class Connection(asyncio.Protocol):
             self.waits_since = self.listener.loop.time()
 
     def on_url(self, target: bytes) -> None:
-        """Take what is asked for, or some of it."""
+        """Add to the request target."""
         self._target += target
         self._count(len(target))
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header."""
+        """Add a header."""
         self._count(len(name) + len(value))
         self._head.add(name.decode("latin-1").lower(), value.decode("latin-1"))
 
@@ -293,11 +292,11 @@ class Connection(asyncio.Protocol):
             raise ValueError(self._refusal[1])
 
     def on_headers_complete(self) -> None:
-        """Take the head, and let the gateway have it when it is its turn."""
+        """The head is complete; pass it to the gateway when it is its turn."""
         head, parser = self._head, self._parser
         head.method = parser.get_method().decode("latin-1")
         head.http_version = parser.get_http_version()
-        # The line of the request is no header.
+        # The request line is not a header.
         head.header_bytes -= len(self._target)
         head.take_target(self._target)
         head.check()
@@ -312,20 +311,20 @@ class Connection(asyncio.Protocol):
             self._pause()
 
     def on_body(self, data: bytes) -> None:
-        """Take some of a body."""
+        """Add to the body."""
         self._unheard = 0
         if self._incoming is not None and self._incoming.add(data):
             self._pause()
 
     def on_message_complete(self) -> None:
-        """Take note that a request is there."""
+        """The request is complete."""
         self._unheard = 0
         exchange = self._incoming
         if exchange is not None and not (self._parser.should_upgrade() and exchange.head.framing()):
             exchange.complete()
 
     def end_body(self) -> None:
-        """Take note that the body of a request that wanted something else is there."""
+        """The body of a request for an upgrade is complete."""
         self._is_deaf = True
         if self._incoming is not None:
             self._incoming.complete()
@@ -334,7 +333,7 @@ class Connection(asyncio.Protocol):
 
     def _begin(self, exchange: Exchange) -> None:
         self._current = exchange
-        # The loop itself only refers to a task weakly.
+        # The loop itself holds only a weak reference to a task.
         self._tasks = self.listener.loop.create_task(self._run(exchange))
 
     async def _run(self, exchange: Exchange) -> None:
@@ -397,14 +396,14 @@ class Listener:
         self._date_until = 0.0
 
     def listen(self, sock: socket.socket, backlog: int) -> None:
-        """Take connections."""
+        """Accept connections."""
         sock.listen(backlog)
         self._acceptor = Acceptor(sock, lambda: Connection(self), self._complain)
         self._acceptor.start()
         self._look()
 
     def _look(self) -> None:
-        """Close connections whose client takes too long over a head, or has nothing more to ask."""
+        """Close connections whose client is too slow with a head, or is idle for too long."""
         now = self.loop.time()
         for connection in list(self.connections):
             if connection.is_idle:
@@ -415,7 +414,7 @@ class Listener:
         self._timer = self.loop.call_later(min(shortest / 4, 1.0), self._look)
 
     def date(self) -> str:
-        """The header that says what time it is."""
+        """The ``date`` header."""
         now = self.loop.time()
         if now >= self._date_until:
             self._date = f"date: {formatdate(usegmt=True)}\r\n"
@@ -423,7 +422,7 @@ class Listener:
         return self._date
 
     async def close(self) -> None:
-        """Take no more connections, and let go of those that are there."""
+        """Stop accepting, and close the existing connections."""
         self.is_closing = True
         if self._timer is not None:
             self._timer.cancel()

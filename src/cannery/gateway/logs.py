@@ -1,7 +1,6 @@
-"""Structured logs: one JSON object a line on standard error, with the request id, written behind the reply's back.
+"""Structured logs: one JSON object per line on standard error, with the request id, written in the background.
 
-What clients and models say, and keys, are never given to a log line; losses with their paths are
-logged at level debug.
+Message contents and keys are never logged; losses with their paths are logged at level debug.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ class Log:
         self.set_level(level)
 
     def set_level(self, level: str) -> None:
-        """Write only what is at least this important."""
+        """Write only lines of at least this level."""
         self._least = LEVELS[level]
         self.is_debug = self._least <= LEVELS["debug"]
         self.is_info = self._least <= LEVELS["info"]
@@ -60,12 +59,12 @@ class Log:
             self._stream.write(b"\n".join(lines).decode() + "\n")
             self._stream.flush()
         except (OSError, ValueError):
-            # Nobody reads the log any more; the calls go on.
+            # Standard error is closed; calls continue.
             return
 
 
 class Bridge(logging.Handler):
-    """Takes what the library logs (role transformations in development mode) into the same lines."""
+    """Writes the library's own log records (role transformations in development mode) as the same lines."""
 
     def __init__(self, log: Log) -> None:
         super().__init__()

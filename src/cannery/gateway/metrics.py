@@ -1,7 +1,7 @@
 """Counters and histograms in Prometheus' text format.
 
-All of them live on the event loop's thread and in dictionaries of bounded size: labels are names
-from the configuration, dialects, statuses and our own codes, never what a client chooses.
+All of them are updated on the event loop's thread, in dictionaries of bounded size: labels are names from the
+configuration, dialects, statuses and our own codes, never values that a client chooses.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Labels = tuple[str, ...]
 
 
 class Counter:
-    """Numbers that only grow, by labels."""
+    """A counter, by labels."""
 
     def __init__(self, name: str, help_text: str, labels: Labels) -> None:
         self.name = name
@@ -36,7 +36,7 @@ class Counter:
 
 
 class Histogram:
-    """Durations in seconds, by labels."""
+    """A histogram of durations in seconds, by labels."""
 
     def __init__(self, name: str, help_text: str, labels: Labels) -> None:
         self.name = name
@@ -46,7 +46,7 @@ class Histogram:
         self._sums: dict[Labels, float] = {}
 
     def observe(self, seconds: float, *labels: str) -> None:
-        """Take one duration."""
+        """Add one duration."""
         counts = self._counts.get(labels)
         if counts is None:
             counts = self._counts[labels] = [0] * (len(_SECONDS) + 1)
@@ -69,19 +69,19 @@ class Histogram:
 
 
 class Ratio:
-    """How much of something something else is, over all that was counted."""
+    """The ratio of a part to a whole, over everything counted."""
 
     def __init__(self, name: str, help_text: str, labels: Labels) -> None:
         self.name, self.help_text, self.labels = name, help_text, labels
         self._sums: dict[Labels, tuple[float, float]] = {}
 
     def add(self, *labels: str, part: float, whole: float) -> None:
-        """Count a part and the whole that it is of."""
+        """Add a part and its whole."""
         before, all_before = self._sums.get(labels, (0.0, 0.0))
         self._sums[labels] = before + part, all_before + whole
 
     def lines(self) -> Iterator[str]:
-        """As Prometheus reads it."""
+        """The lines of the text format."""
         yield f"# HELP {self.name} {self.help_text}"
         yield f"# TYPE {self.name} gauge"
         for labels, (part, whole) in sorted(self._sums.items()):
@@ -89,7 +89,7 @@ class Ratio:
 
 
 class Metrics:
-    """Everything that the gateway counts."""
+    """All metrics of the gateway."""
 
     def __init__(self) -> None:
         of_call = ("dialect", "upstream")
@@ -99,22 +99,26 @@ class Metrics:
             ("dialect", "upstream", "kind", "status"),
         )
         self.seconds = Histogram(
-            "cannery_request_duration_seconds", "From request to the end of the reply.", of_call
+            "cannery_request_duration_seconds",
+            "Time from the request to the end of the reply.",
+            of_call,
         )
         self.first_byte = Histogram(
-            "cannery_time_to_first_byte_seconds", "From request to the first byte.", of_call
+            "cannery_time_to_first_byte_seconds",
+            "Time from the request to the first byte of the reply.",
+            of_call,
         )
         self.tokens = Counter(
-            "cannery_tokens_total", "Tokens as upstreams count them.", ("upstream", "direction")
+            "cannery_tokens_total", "Tokens, as counted by upstreams.", ("upstream", "direction")
         )
         self.cached = Ratio(
             "cannery_cached_input_ratio",
-            "Share of the input tokens that upstreams took from their caches.",
+            "Share of the input tokens that upstreams read from their caches.",
             ("upstream",),
         )
         self.cost = Counter(
             "cannery_cost_dollars_total",
-            "Dollars by the price list.",
+            "Cost in dollars, by the price list.",
             ("upstream", "model", "key"),
         )
         self.by_key = Counter(
@@ -127,23 +131,23 @@ class Metrics:
         self.repairs = Counter("cannery_repairs_total", "Repairs by name.", ("name",))
         self.failures = Counter(
             "cannery_upstream_failures_total",
-            "Upstreams that did not answer.",
+            "Failed requests to upstreams.",
             ("upstream", "code"),
         )
         self.fallbacks = Counter(
             "cannery_fallbacks_total",
-            "Calls that went to another upstream because one did not answer.",
+            "Calls that fell back to another upstream after a failure.",
             ("upstream", "next"),
         )
         self.recorded = Counter(
-            "cannery_recorded_total", "Exchanges by what became of their recording.", ("outcome",)
+            "cannery_recorded_total", "Exchanges by the outcome of their recording.", ("outcome",)
         )
         self.passed = Counter(
-            "cannery_passed_through_total", "Requests sent on as they came.", ("upstream",)
+            "cannery_passed_through_total", "Requests forwarded unchanged.", ("upstream",)
         )
 
     def text(self, gauges: Mapping[str, tuple[str, float]], more: Iterable[Counter] = ()) -> str:
-        """All of it, with gauges (name → help and value) as they are now."""
+        """The text format of all of them, with gauges (name → help and value) at this moment."""
         lines: list[str] = []
         for metric in (*vars(self).values(), *more):
             lines += metric.lines()

@@ -1,7 +1,7 @@
-"""Which models can be asked for by name: those of the configuration, and those that the upstreams themselves list.
+"""The models that can be requested by name: those of the configuration, and those that the upstreams list.
 
-A pattern names no model, so an upstream with one is asked for its own list. What it says is kept for a while. An
-upstream that does not answer in time has the models that it had last, or none; the answer never fails for it.
+A pattern names no model, so an upstream with a pattern is asked for its own list. The list is cached for a while. An
+upstream that does not answer in time keeps its last list, or none; the answer never fails because of it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class _Kept(Struct):
 
 
 class ModelLists:
-    """Asks upstreams for their models, and remembers what they said."""
+    """Queries and caches the model lists of upstreams."""
 
     def __init__(self, upstreams: Upstreams, senders: Mapping[str, Sender]) -> None:
         self._upstreams = upstreams
@@ -53,7 +53,7 @@ class ModelLists:
         self._kept: dict[tuple[str, Credential | None], _Kept] = {}
 
     async def names(self, caller: Dialect, credential: Credential | None) -> dict[str, str]:
-        """Every model that is known by name, with its upstream; those of the configuration first."""
+        """Every model known by name, with its upstream; those of the configuration first."""
         found = dict(self._upstreams.model_names())
         asked = [
             upstream
@@ -70,7 +70,7 @@ class ModelLists:
         return found
 
     def _leads_to(self, name: str, upstream: Upstream) -> bool:
-        """Whether a call for a model goes to the upstream that listed it."""
+        """Whether a call for a model is routed to the upstream that listed it."""
         try:
             return self._upstreams.choose(name).upstream.name == upstream.name
         except CanneryError:
@@ -91,7 +91,7 @@ class ModelLists:
             kept = self._kept[key] = _Kept()
         if monotonic() < kept.until:
             return kept.names
-        # Callers who come while it is asked take what is there.
+        # Concurrent callers get the cached list while the upstream is asked.
         kept.until = monotonic() + _PATIENCE
         try:
             async with asyncio.timeout(_PATIENCE):

@@ -14,16 +14,16 @@ from cannery.gateway.routing import RESPONSES, Router, vendor_of
 from cannery.wire.contract import Dialect, Route
 
 _WORDS = {
-    "generate": "A reply of a model.",
-    "stream": "A reply of a model, as it comes.",
-    "count": "How many tokens a request has.",
-    "models": "The models that can be asked for.",
+    "generate": "Generate a reply of a model.",
+    "stream": "Generate a reply of a model and stream it.",
+    "count": "Count the tokens of a request.",
+    "models": "List the available models.",
     "model": "One model.",
-    "version": "The version that clients ask for.",
+    "version": "The version of the API, which clients request.",
 }
 _OWN = {
-    "/healthz": "Whether the process is alive.",
-    "/readyz": "Whether it can serve and record.",
+    "/healthz": "Health: whether the process is alive.",
+    "/readyz": "Readiness: whether the gateway can serve and record.",
     "/metrics": "Counters and histograms for Prometheus.",
     "/openapi.json": "This interface as an OpenAPI document.",
     "/docs": "This page.",
@@ -31,24 +31,24 @@ _OWN = {
 }
 _CONVERSATIONS = {
     "/v1/conversations": {
-        "get": "The conversations that the caller's key may see.",
-        "post": "A new conversation.",
+        "get": "List the conversations that the caller's key may see.",
+        "post": "Create a conversation.",
     },
     "/v1/conversations/{conversation}": {
         "get": "A conversation.",
-        "post": "Other metadata for a conversation.",
-        "delete": "A conversation no longer.",
+        "post": "Replace the metadata of a conversation.",
+        "delete": "Delete a conversation.",
     },
     "/v1/conversations/{conversation}/items": {
-        "get": "What was said in a conversation.",
-        "post": "More for a conversation.",
+        "get": "List the items of a conversation.",
+        "post": "Add items to a conversation.",
     },
     "/v1/conversations/{conversation}/items/{item}": {"get": "One item of a conversation."},
 }
 _HEADERS = {
-    "X-Cannery-Conversation": "The conversation to file the exchange in; the reply names the one that it went to.",
-    "X-Cannery-Loss-Policy": "allow, warn or strict: with strict, a translation that would lose something is a 422.",
-    "X-Request-Id": "An id for logs; one is made if it is missing.",
+    "X-Cannery-Conversation": "The conversation to record the exchange in; the reply's header names the one used.",
+    "X-Cannery-Loss-Policy": "allow, warn or strict: with strict, a lossy translation is refused with status 422.",
+    "X-Request-Id": "An id for logs; generated if missing.",
 }
 
 

@@ -1,4 +1,4 @@
-"""What is not an exchange: health, readiness, metrics, documents, model lists, token counts, unknown paths."""
+"""Everything that is not an exchange: health, metrics, documents, model lists, token counts, unknown paths."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _TEXT = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Operations:
-    """Answers what operators and clients ask beside exchanges."""
+    """Answers requests of operators and clients other than exchanges."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
@@ -52,7 +52,7 @@ class Operations:
         }
 
     async def answer(self, scope: Scope, proto: HTTPProtocol, missed: NoMatch) -> None:
-        """Answer a path that no dialect has."""
+        """Answer a path that belongs to no dialect."""
         if await self._viewed(scope, proto):
             return
         page = self._pages.get(f"/{scope.path.strip('/')}")
@@ -68,7 +68,7 @@ class Operations:
         await self._tell(call, self._missed(call, missed))
 
     async def _viewed(self, scope: Scope, proto: HTTPProtocol) -> bool:
-        """Answer what belongs to the viewer, and send a browser that only knows the address there."""
+        """Answer requests for the viewer, and redirect a browser that requests the root."""
         path = scope.path
         if path == "/" and "text/html" in str(scope.headers.get("accept") or ""):
             proto.response_bytes(302, [("location", _VIEWER), ("vary", "accept")], b"")
@@ -76,7 +76,7 @@ class Operations:
         if path != _VIEWER and not path.startswith((f"{_VIEWER}/", f"{_VIEWER}.")):
             return False
         if self._viewing is None:
-            # Pages need an extra, and time to load, which a gateway without visitors need not have.
+            # Pages need an extra, and time to load, which an unused viewer need not cost.
             try:
                 from cannery.gateway.viewer_endpoints import Viewing
                 from cannery.gateway.viewer_server import GatewaySource
@@ -89,7 +89,7 @@ class Operations:
         return True
 
     async def refuse(self, scope: Scope, proto: HTTPProtocol, refusal: CallError) -> None:
-        """Answer a request that is refused whatever it asks for."""
+        """Answer a request that is refused whatever it requests."""
         await self._tell(Call(scope, proto, self._find(scope), "refused"), refusal)
 
     def describe(self, scope: Scope, status: int, problem: str) -> tuple[list[Header], bytes]:
@@ -117,7 +117,7 @@ class Operations:
         path, method = call.scope.path, call.scope.method
         upgrade = str(call.header("upgrade") or "").lower()
         if upgrade == "websocket" and path.endswith("/responses"):
-            message = "WebSocket is not spoken here; send POST instead"
+            message = "WebSocket is not supported; send a POST request instead"
             return refuse(
                 426, message, code="websocket_unsupported", headers=[("upgrade", "HTTP/1.1")]
             )
@@ -128,7 +128,7 @@ class Operations:
         return refuse(404, f"there is nothing at {method} {path}; see /docs", code="unknown_path")
 
     def _tell_options(self, call: Call, allowed: tuple[str, ...]) -> None:
-        """Say which methods a path has, and to a browser whether its page may use them."""
+        """Answer which methods a path has, and for a browser whether its page may use them."""
         methods = ", ".join((*allowed, "OPTIONS"))
         headers = [("allow", methods)]
         origin = call.header("origin")
@@ -153,13 +153,13 @@ class Operations:
     def _metrics(self) -> tuple[int, str, bytes]:
         gateway = self._gateway
         gauges = {
-            "cannery_active_requests": ("Requests under way.", float(gateway.active)),
+            "cannery_active_requests": ("Active requests.", float(gateway.active)),
             "cannery_large_request_bytes": (
-                "Bytes of the large requests under way.",
+                "Bytes of active large requests.",
                 float(gateway.admission.bytes_under_way),
             ),
             "cannery_large_requests_waiting": (
-                "Large requests that wait to be read.",
+                "Large requests waiting to be read.",
                 float(gateway.admission.waiting),
             ),
             **gateway.recorder.gauges(),
@@ -168,7 +168,7 @@ class Operations:
 
     def _role_counters(self) -> Iterable[Counter]:
         counts = self._gateway.roles.counters.snapshot()
-        seen = Counter("cannery_role_messages_total", "Messages whose roles were looked at.", ())
+        seen = Counter("cannery_role_messages_total", "Messages whose roles were checked.", ())
         seen.add(by=counts.messages)
         changed = Counter(
             "cannery_role_transformations_total", "Roles that were changed.", ("before", "after")
@@ -189,7 +189,7 @@ class Operations:
     # --- models and counts ---------------------------------------------------------------------
 
     async def inform(self, call: Call) -> None:
-        """Answer a call for something other than a reply of a model."""
+        """Answer a call other than for a model's reply."""
         if call.kind == "count":
             await self._count(call)
         elif call.kind in ("models", "model"):
@@ -247,7 +247,7 @@ class Operations:
 
 
 def _counted(dialect: Dialect, body: bytes) -> bytes:
-    """The request whose tokens a body asks for."""
+    """The request in the body of a token count."""
     path = dialect.service.counted
     if not path:
         return body
@@ -260,7 +260,7 @@ def _counted(dialect: Dialect, body: bytes) -> bytes:
 
 
 def _named_model(dialect: str, body: bytes) -> str:
-    """The model that a body names, under its newer or its older name."""
+    """The model in a body, under its newer or its older name."""
     asked = read_object(dialect, body)
     name = asked.get("model") or asked.get("name")
     if type(name) is not str:

@@ -1,10 +1,10 @@
-"""Web pages as callers: which of them may call, and which may read the answer.
+"""CORS: which web pages may call the gateway, and which may read the answer.
 
-A browser lets any page send a request to a gateway on the same machine, and says in ``Origin`` which page it was.
-Pages of this machine and of the configuration are welcome and get the headers of CORS, as does whatever is no page of
-the web (an editor's panel, a desktop program). Any other page is refused unless the gateway asks for keys, which a
-page cannot guess: without keys it could spend the owner's money. The same holds for extensions of a browser, of which
-each may call from any page; one that has a key may read as well.
+A browser lets any page send a request to a gateway on the same machine, with the page's origin in ``Origin``. Pages of
+this machine and of the configuration are permitted and get CORS headers, as do callers that are not web pages (an
+editor's panel, a desktop program). Any other page is refused unless the gateway requires keys, which a page cannot
+guess: without keys it could spend the owner's money. The same holds for browser extensions, each of which may call from
+any page; one that has a key may read as well.
 
 https://fetch.spec.whatwg.org/#http-cors-protocol
 """
@@ -25,25 +25,25 @@ _PREFLIGHT_SECONDS = "600"
 
 
 class Origins:
-    """Decides about pages."""
+    """Decides which pages are permitted."""
 
     def __init__(self, welcome: Iterable[str], *, has_keys: bool) -> None:
         self._welcome = {origin.rstrip("/").lower() for origin in welcome}
         self._has_keys = has_keys
 
     def is_welcome(self, origin: str) -> bool:
-        """Whether a page may read what the gateway says."""
+        """Whether a page may read the gateway's answers."""
         if "*" in self._welcome or origin.lower() in self._welcome:
             return True
         parts = urlsplit(origin)
         if parts.scheme not in ("http", "https"):
-            # "null" is what a sandboxed page of any site says.
+            # "null" is the origin of a sandboxed page of any site.
             is_extension = parts.scheme.endswith("-extension")
             return origin != "null" and (self._has_keys or not is_extension)
         return is_loopback(parts.hostname or "")
 
     def refusal(self, origin: str) -> CallError | None:
-        """The answer to a page that may not call."""
+        """The error for a page that may not call."""
         if self._has_keys or self.is_welcome(origin):
             return None
         message = f"pages of {origin[:200]} may not call this gateway; server.origins lists those that may"
@@ -60,7 +60,7 @@ class Origins:
         ]
 
     def preflight(self, origin: str, methods: str, asked: str | None) -> list[Header]:
-        """The headers by which a browser lets a page ask at all."""
+        """The headers by which a browser lets a page send a request."""
         if not self.is_welcome(origin):
             return []
         return [

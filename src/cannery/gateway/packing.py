@@ -1,6 +1,6 @@
-"""Compressed bodies of requests: gzip, deflate and zstd, unpacked within the limit of size.
+"""Compressed request bodies: gzip, deflate and zstd, decompressed within the size limit.
 
-A small body may stand for a huge one, so unpacking stops at the limit instead of measuring afterwards.
+A small body may decompress to a huge one, so decompression stops at the limit instead of measuring afterwards.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _WINDOW = zstd.DecompressionParameter.window_log_max
 
 
 def find_packing(encoding: str) -> Unpack | None:
-    """How to unpack a content encoding, None if nothing is packed; a refusal of what is not known."""
+    """The function that decompresses a content encoding, None for identity; an unknown encoding is refused."""
     name = encoding.strip().lower()
     if name in ("", "identity"):
         return None
@@ -37,7 +37,7 @@ def _gunzip(body: bytes, limit: int) -> bytes:
 
 
 def _inflate_raw_or_wrapped(body: bytes, limit: int) -> bytes:
-    """Undo ``deflate``, which by RFC 9110 has a zlib header and by many clients has none."""
+    """Decode ``deflate``, which has a zlib header according to RFC 9110 and none from many clients."""
     has_header = len(body) > 1 and body[0] & 0x0F == 8 and (body[0] << 8 | body[1]) % 31 == 0
     return _inflate(body, limit, zlib.MAX_WBITS if has_header else -zlib.MAX_WBITS)
 
@@ -61,7 +61,7 @@ def _inflate(body: bytes, limit: int, window: int) -> bytes:
 
 
 def _unzstd(body: bytes, limit: int) -> bytes:
-    # RFC 9659: no window beyond 8 MB may be asked of a server.
+    # RFC 9659: a server must not be required to use a window beyond 8 MB.
     unpacker = zstd.ZstdDecompressor(options={int(_WINDOW): 23})
     try:
         unpacked = unpacker.decompress(body, limit + 1)
@@ -75,7 +75,7 @@ def _unzstd(body: bytes, limit: int) -> bytes:
 
 
 def _broken() -> Exception:
-    return refuse(400, "the body is not what its content-encoding says")
+    return refuse(400, "the body cannot be decoded with its content-encoding")
 
 
 _PACKINGS: dict[str, Unpack] = {

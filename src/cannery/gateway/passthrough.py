@@ -37,13 +37,13 @@ _TOLD = ("content-disposition", "location", "openai-processing-ms")
 
 
 class Passage:
-    """Passes calls on."""
+    """Forwards calls."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
 
     async def answer(self, call: Call) -> None:
-        """Answer one call; a reply that the gateway knows itself is told from the store."""
+        """Answer one call; a reply that the gateway knows itself is answered from the store."""
         if call.scope.method in ("POST", "PUT", "PATCH"):
             call.body = await self._gateway.read_body(call)
         if call.kind == "response" and await self._tell_reply(call):
@@ -84,7 +84,7 @@ class Passage:
     # --- where to ------------------------------------------------------------------------------
 
     def _choose(self, call: Call) -> Choice:
-        """The row that the model leads to, or the first that speaks the dialects of the path."""
+        """The row for the model, or the first with the dialects of the path."""
         upstreams, vendor = self._gateway.exchanges.upstreams, vendor_of(call.dialect)
         call.model = call.model or _model_of(call)
         if holds_secret(call, call.model or ""):
@@ -92,13 +92,17 @@ class Passage:
         if call.model is not None:
             choice = upstreams.choose(call.model)
             if choice.upstream.is_echo:
-                raise refuse(404, "echo only answers conversations", code="not_offered")
+                raise refuse(
+                    404,
+                    "echo answers only conversations; name another upstream's model",
+                    code="not_offered",
+                )
             return choice
         for upstream in upstreams.all:
             is_spoken = any(vendor_of(dialect) == vendor for dialect in upstream.dialects)
             if is_spoken and not upstream.is_echo:
                 return Choice(upstream, None)
-        message = f"no upstream speaks the dialects of {vendor}"
+        message = f"no upstream has the dialects of {vendor}; add one to the configuration"
         raise refuse(404, message, code="not_offered")
 
     def _outgoing(self, call: Call, choice: Choice) -> Outgoing:
@@ -122,7 +126,7 @@ class Passage:
     # --- replies -------------------------------------------------------------------------------
 
     async def _tell_reply(self, call: Call) -> bool:
-        """Answer ``GET /v1/responses/{id}`` and its like for a reply that the gateway remembers."""
+        """Answer ``GET /v1/responses/{id}`` and similar requests for a reply that the gateway knows."""
         folder, _, identifier = call.scope.path.rstrip("/").rpartition("/")
         is_reply = folder.endswith(call.dialect.service.continuing.endpoint)
         if not is_reply or call.scope.method not in ("GET", "HEAD"):
@@ -150,7 +154,7 @@ class Passage:
 
 
 def _model_of(call: Call) -> str | None:
-    """The model that a path, a JSON body or a form names."""
+    """The model in a path, a JSON body or a form."""
     named = _PATH_MODEL.search(call.scope.path)
     if named is not None:
         return named[1]
@@ -168,17 +172,17 @@ def _model_of(call: Call) -> str | None:
 
 
 def _renamed(body: bytes, model: str) -> bytes:
-    """A JSON body with the name that the upstream has for its model."""
+    """A JSON body with the upstream's own name for its model."""
     try:
         value = read_object("body", body)
     except DialectError:
-        message = "an alias can only be used in a JSON body; name the upstream's own model"
+        message = "an alias works only in a JSON body; use the upstream's own name of the model"
         raise refuse(400, message, code="invalid_model") from None
     return encode({**value, "model": model})
 
 
 def _safe_path(call: Call) -> str:
-    """The path of the endpoint without our prefix, which leads nowhere else."""
+    """The path of the endpoint without our prefix, checked so that it cannot lead elsewhere."""
     path = call.scope.path
     prefix = f"/{vendor_of(call.dialect)}/"
     if path.startswith(prefix):

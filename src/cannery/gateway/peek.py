@@ -1,8 +1,7 @@
-"""What a call's body says about where it goes, without reading the rest of it.
+"""Extracts routing facts from a call's body, without reading the rest of it.
 
-A pass-through needs the model, the stream switch and the roles; everything else in the body is
-skipped over. A body that does not have the expected shape gives None, and the dialect says what is
-wrong with it.
+A pass-through needs the model, the stream switch and the roles; the rest of the body is skipped. A body of an
+unexpected shape gives None, and the dialect then reports the error.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _NOTHING = (UNSET, Raw(b"null"))
 def _request_decoder(
     messages: str, state: tuple[str, ...], *, streams: bool
 ) -> Callable[[bytes], Any]:
-    """Decodes what a glance needs of a body with these fields."""
+    """A decoder for the routing facts in a body with these fields."""
     fields: list[tuple[str, Any, Any]] = [
         ("model", str | None, None),
         ("stream", bool | None, streams),
@@ -44,7 +43,7 @@ def _request_decoder(
 
 @lru_cache(maxsize=64)
 def _reply_decoder(fields: tuple[str, ...], tokens: str) -> Callable[[bytes], Any]:
-    """Decodes what the gist of a reply with these fields needs."""
+    """A decoder for the facts in a reply with these fields."""
     found: list[tuple[str, Any, Any]] = [
         ("id", str | None, None),
         *([(tokens, dict[str, Any] | None, None)] if tokens else ()),
@@ -54,7 +53,7 @@ def _reply_decoder(fields: tuple[str, ...], tokens: str) -> Callable[[bytes], An
 
 
 class Glance(Struct, frozen=True):
-    """What was seen of a body."""
+    """The routing facts of a body."""
 
     model: str | None
     stream: bool
@@ -65,7 +64,7 @@ class Glance(Struct, frozen=True):
 
 
 def glance(dialect: Dialect, body: bytes) -> Glance | None:
-    """What a body says about where it goes, or None if it is not shaped as expected."""
+    """The routing facts of a body, or None for an unexpected shape."""
     name, continuing = dialect.messages, dialect.service.continuing
     state = continuing.fields
     try:
@@ -91,14 +90,14 @@ def glance(dialect: Dialect, body: bytes) -> Glance | None:
 
 
 class Gist(Struct, frozen=True):
-    """What was seen of a reply: its tokens, and its id."""
+    """The facts of a reply: its tokens, and its id."""
 
     usage: Usage
     identifier: str | None
 
 
 def gist(dialect: Dialect, body: bytes) -> Gist | None:
-    """What a whole reply says, or None if it is not a reply of the dialect."""
+    """The facts of a whole reply, or None if it is not a reply of the dialect."""
     replies = dialect.service.replies
     try:
         seen = _reply_decoder(replies.fields, replies.tokens.field)(body)
@@ -111,7 +110,7 @@ def gist(dialect: Dialect, body: bytes) -> Gist | None:
 
 
 def _told(seen: Any, body: bytes, fields: TokenFields) -> Any:
-    """The object with the counts of tokens, which may be the body itself."""
+    """The usage object, which may be the body itself."""
     if fields.field:
         return getattr(seen, fields.field)
     names = {*fields.input, *fields.output, *fields.cache_read, *fields.cache_write}
@@ -127,14 +126,14 @@ _split = msgspec.json.Decoder(dict[str, Raw]).decode
 
 @lru_cache(maxsize=1)
 def _counts_decoder() -> Callable[[bytes], Any]:
-    """Decodes nothing but the counts of tokens in a body, under the names of every dialect."""
+    """A decoder for only the token counts in a body, under the names of every dialect."""
     names = {dialect.service.replies.tokens.field for dialect in all_dialects()} - {""}
     fields: list[tuple[str, Any, Any]] = [(name, dict[str, Any] | None, None) for name in names]
     return msgspec.json.Decoder(msgspec.defstruct("_Counts", fields)).decode
 
 
 def usage_of(body: bytes) -> Usage | None:
-    """The tokens that a body tells of, whatever else it is and whose names it has for them; None if it tells none."""
+    """The usage in a body of any kind, under the names of any dialect; None if there is none."""
     seen = _counts_decoder()(body)
     for dialect in all_dialects():
         fields = dialect.service.replies.tokens
@@ -146,7 +145,7 @@ def usage_of(body: bytes) -> Usage | None:
 
 
 def _usage(told: dict[str, Any], fields: TokenFields) -> Usage:
-    """The tokens of a reply."""
+    """The usage of a reply."""
     return Usage(
         _sum(told, fields.input),
         _sum(told, fields.output),

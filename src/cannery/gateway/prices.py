@@ -1,8 +1,8 @@
-"""What an exchange costs, by the price list of genai-prices that is in the package: nothing is fetched.
+"""The cost of an exchange, from the price list in the genai-prices package: nothing is fetched.
 
-A model is looked up by the provider that the row's URL belongs to, else by its name alone. One that the list does not
-have has no price, which is not the same as costing nothing. Rates are kept as floats: the list's own arithmetic takes
-as long as a whole pass-through.
+A model is looked up under the provider of the row's URL, otherwise by its name alone. A model that is not in the list
+has no price, which differs from a price of zero. Rates are kept as floats: the list's own arithmetic takes as long as a
+whole pass-through.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ _MOST_KNOWN = 4096
 
 
 class Cost(NamedTuple):
-    """What an exchange costs in dollars, and what the price list calls the model."""
+    """The cost of an exchange in dollars, and the model's name in the price list."""
 
     dollars: float
     model: str
 
 
 class _Rates(NamedTuple):
-    """Dollars for a million tokens; ``tiers`` is the price of the list where it depends on the number of tokens."""
+    """Dollars per million tokens; ``tiers`` is the list's price if it depends on the number of tokens."""
 
     model: str
     taken: float
@@ -41,11 +41,11 @@ class Prices:
         self._known: dict[tuple[str, str], _Rates | None] = {}
 
     def load(self) -> None:
-        """Read the list, which takes a tenth of a second, before somebody waits for it."""
+        """Load the list, which takes a tenth of a second, before a call needs it."""
         _find("", "")
 
     def cost(self, model: str | None, url: str, usage: Usage | None) -> Cost | None:
-        """What an answer of a model at a row's URL costs; None if it has no price or told no tokens."""
+        """The cost of an answer of a model at a row's URL; None without a price or usage."""
         if model is None or usage is None:
             return None
         key = (model, url)

@@ -1,9 +1,9 @@
-"""What each key may use: requests a minute, and dollars a day and a month.
+"""Limits per key: requests per minute, and dollars per day and month.
 
-What other gateways have spent, and this one before it was started, is added up from the log of exchanges in the store,
-to which all of them add (``spending``). So a restart forgets nothing that was recorded, and gateways that share a store
-see what the others have spent. What is under way when a budget is used up is still answered: what it costs is known
-at its end only. A model that has no price spends nothing.
+The spending of other gateways, and of this one before its start, is added up from the usage log in the store, to which
+all of them append (``spending``). So a restart forgets nothing that was recorded, and gateways that share a store see
+each other's spending. Calls in progress when a budget is used up are still answered: their cost is known only at the
+end. A model without a price spends nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Spent(Struct):
     this_month: float = 0.0
 
     def turn(self, now: datetime) -> None:
-        """Begin anew what is over."""
+        """Reset periods that have ended."""
         day, month = f"{now:%Y-%m-%d}", f"{now:%Y-%m}"
         if self.day != day:
             self.day, self.today = day, 0.0
@@ -41,7 +41,7 @@ class Spent(Struct):
 
 
 class Quotas:
-    """Counts what keys use: at this gateway, and at the others that share its store."""
+    """Counts the usage of keys: at this gateway, and at the others that share its store."""
 
     def __init__(self) -> None:
         self._own: dict[str, Spent] = {}
@@ -49,7 +49,7 @@ class Quotas:
         self._calls: dict[str, deque[float]] = {}
 
     def take(self, records: Iterable[ExchangeRecord], gateway: str, *, is_all: bool) -> None:
-        """Add what the log says that others spent, not this gateway; with ``is_all`` it says everything."""
+        """Add the spending of other gateways from the log; with ``is_all`` the records are the whole log."""
         if is_all:
             self._others.clear()
         for record in records:
@@ -61,14 +61,14 @@ class Quotas:
                     spent.today += record.cost
 
     def check(self, key: Key) -> None:
-        """Count a call; a refusal if its key may make no more of them now."""
+        """Count a call; an error if its key has reached a limit."""
         if key.limits.requests_per_minute:
             self._check_rate(key, key.limits.requests_per_minute)
         if key.limits.has_budget:
             self._check_budget(key)
 
     def spend(self, key: Key, dollars: float) -> None:
-        """Note what an exchange cost."""
+        """Add the cost of an exchange."""
         spent = _of(self._own, key.name)
         spent.today += dollars
         spent.this_month += dollars
@@ -107,7 +107,7 @@ class Quotas:
 
 
 def _of(table: dict[str, Spent], name: str) -> Spent:
-    """What a key has spent in this day and month."""
+    """The spending of a key in this day and month."""
     spent = table.setdefault(name, Spent())
     spent.turn(datetime.now(UTC))
     return spent

@@ -1,8 +1,8 @@
-"""Recording: every exchange is filed behind the reply's back, in the conversation that its history belongs to.
+"""Recording: every exchange is filed in the background, in the conversation that its history belongs to.
 
-A reply never waits for the store and never fails because of it, unless ``acknowledge`` is "durable": then its end
-waits until it is recorded. Entries go through a queue, bounded in number and in bytes, to one thread, which files all
-that wait together, with one sync, in order. What does not fit, or cannot be filed, is counted, and readiness says so.
+A reply never waits for the store and never fails because of it, unless ``acknowledge`` is "durable": then its end waits
+until it is recorded. Entries go through a queue, bounded in number and in bytes, to one thread, which files all waiting
+ones together, in order, with one sync. An entry that does not fit or fails is counted and reported by readiness.
 """
 
 from __future__ import annotations
@@ -45,18 +45,18 @@ _MOST_TOGETHER = 1000
 _FIRST_WAIT = 0.1
 _LONGEST_WAIT = 2.0
 _MOST_UNWRITTEN = 20_000
-# The catalogue follows when nothing was filed for so long, or when it is so many exchanges behind: what was written
-# lately it learns from memory, at half the cost of reading it (``backends/directory/recent.py``).
+# The catalogue is updated after this idle time, or when it is this many exchanges behind: recent changes are applied
+# from memory, at half the cost of reading them (``backends/directory/recent.py``).
 _IDLE_SECONDS = 1.0
 _MOST_BEHIND = 500
 
 
 class Recorder:
-    """Files exchanges; with ``location`` None it only remembers what callers may continue from."""
+    """Files exchanges; with ``location`` None it only caches the replies that callers may continue from."""
 
     def __init__(self, location: str | None, settings: Recording, log: Log) -> None:
         self.location = location
-        # Tells its own records from those of other gateways.
+        # Distinguishes its own records from those of other gateways.
         self.name = secrets.token_hex(4)
         self.acknowledges = location is not None and settings.acknowledge == "durable"
         self._ledgers: dict[str | None, Ledger] = {}
@@ -76,7 +76,7 @@ class Recorder:
         self._waiting = 0
         self._waiting_bytes = 0
         self._pending: dict[str, int] = {}
-        # How many exchanges were filed since the catalogue last followed.
+        # The number of exchanges filed since the last update of the catalogue.
         self._behind = 0
         self._is_closing = threading.Event()
         self._gathered: list[Entry] = []
@@ -87,14 +87,14 @@ class Recorder:
 
     @classmethod
     def of(cls, settings: Settings, log: Log) -> Recorder:
-        """The recorder that the settings ask for."""
+        """The recorder for the settings."""
         recording = settings.recording
         location = (recording.store or default_store()) if recording.enabled else None
         return cls(location, recording, log)
 
     @property
     def description(self) -> str:
-        """Where exchanges go, for a person."""
+        """A description of the destination, for people."""
         if self.location is None:
             return "off"
         if self._problem is not None:
@@ -109,7 +109,7 @@ class Recorder:
     # --- life ----------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Open the store; one that cannot be opened is a problem, not an end."""
+        """Open the store; a failure is recorded as a problem, and the gateway runs anyway."""
         self._loop = asyncio.get_running_loop()
         if self.location is None:
             return
@@ -136,7 +136,7 @@ class Recorder:
         self._problem = None
 
     async def close(self) -> None:
-        """File what is waiting, and close the store; one that is down is not waited for."""
+        """File the waiting entries, and close the store; an unavailable store is not waited for."""
         self._is_closing.set()
         self._dispatch()
         self._queue.put(None)
@@ -155,7 +155,7 @@ class Recorder:
 
     @property
     def waiting(self) -> int:
-        """How many exchanges wait to be filed."""
+        """The number of exchanges that wait to be filed."""
         return self._waiting
 
     @property
@@ -164,7 +164,7 @@ class Recorder:
         return self._waiting_bytes
 
     def problems(self) -> Iterator[str]:
-        """Why recording does not work, if it does not."""
+        """The reasons why recording does not work, if it does not."""
         if self._problem is not None:
             yield self._problem
         if self.is_on and (
@@ -173,7 +173,7 @@ class Recorder:
             yield "the recording queue is full"
 
     def gauges(self) -> dict[str, tuple[str, float]]:
-        """What is waiting."""
+        """The gauges of the queue."""
         up = 1.0 if self.is_on and self._problem is None else 0.0
         return {
             "cannery_recording_queue": ("Exchanges waiting to be filed.", float(self._waiting)),
@@ -181,11 +181,11 @@ class Recorder:
                 "Bytes of the requests and replies waiting to be filed.",
                 float(self._waiting_bytes),
             ),
-            "cannery_store_up": ("Whether the last filing worked.", up),
+            "cannery_store_up": ("Whether the last attempt to file succeeded.", up),
         }
 
     def ledger_of(self, scope: str | None) -> Ledger:
-        """What is remembered of the histories of a scope; no other sees it."""
+        """The ledger of a scope, which no other scope sees."""
         found = self._ledgers.get(scope)
         if found is None:
             found = self._ledgers[scope] = Ledger()
@@ -194,7 +194,7 @@ class Recorder:
     def look_up(
         self, history: Conversation, session: str, scope: str | None, *, is_aside: bool
     ) -> Future[Recognised | None] | None:
-        """Ask the store for a history that the ledger does not know."""
+        """Look up a history in the store that the ledger does not know."""
         if self._filer is None:
             return None
 
@@ -207,7 +207,7 @@ class Recorder:
         return self._look(look, scope)
 
     def _remember(self, filer: Filer, identifier: str, scope: str | None) -> None:
-        """Remember what clients leave out of a conversation that was held before this gateway was started."""
+        """Cache the reasoning that clients omit from a conversation older than this gateway process."""
         loaded = filer.load(identifier, None)
         if loaded is not None and self._loop is not None:
             said = loaded[0]
@@ -217,13 +217,13 @@ class Recorder:
     def look_in(
         self, name: str, digests: Sequence[Digest | None], scope: str | None
     ) -> Future[Named | None] | None:
-        """Ask the store which conversation a name stands for, and how much of a history it has."""
+        """Look up the conversation for a name in the store, and how much of a history it has."""
         if self._filer is None:
             return None
         return self._look(lambda filer: filer.look_in(name, digests), scope)
 
     def own_name(self, name: str, scope: str | None) -> str:
-        """A name for a new conversation that no other scope has given away by now, filed or not."""
+        """A name for a new conversation that no other scope has used, filed or not."""
         others = [ledger for other, ledger in self._ledgers.items() if other != scope]
         free = (one for one in alike(name, scope or "") if not any(it.holds(one) for it in others))
         return next(free, name)
@@ -239,7 +239,7 @@ class Recorder:
         return self._lookups.submit(look)
 
     def tell(self, entry: Entry, plan: Plan) -> None:
-        """Say in the log by what a call was recognised."""
+        """Log the reason for which a call was recognised."""
         if self._log.is_debug:
             identity = entry.identity
             self._log.write(
@@ -255,7 +255,7 @@ class Recorder:
             )
 
     def put(self, entry: Entry) -> None:
-        """Take an entry for filing; several go to the thread together, since waking it costs more than an entry."""
+        """Queue an entry; several go to the thread together, because waking it costs more than an entry."""
         is_full = self._waiting >= self._capacity or self._waiting_bytes >= self._capacity_bytes
         if is_full or self._thread is None or self._loop is None:
             self.count("dropped")
@@ -273,14 +273,14 @@ class Recorder:
         self._gathered.append(entry)
 
     def _dispatch(self) -> None:
-        """Hand what was gathered to the thread."""
+        """Hand the gathered entries to the thread."""
         gathered, self._gathered = self._gathered, []
         self._queue.put(gathered)
 
     async def recall(
         self, identifier: str, scope: str | None
     ) -> tuple[Conversation, tuple[Tool, ...]] | None:
-        """The history up to a reply of a scope, and what its thread keeps, from memory or from the store."""
+        """The history up to a reply of a scope, and the facts of its thread, from memory or from the store."""
         reply = self.replies.find(identifier) or await self._look_for_reply(identifier, scope)
         if reply is None or reply.scope != scope:
             return None
@@ -292,7 +292,7 @@ class Recorder:
         return None if history is None else (history, reply.tools)
 
     async def _look_for_reply(self, identifier: str, scope: str | None) -> Reply | None:
-        """A reply that another gateway gave, or this one before it was started."""
+        """A reply of another gateway, or of an earlier run of this one."""
         if self._filer is None:
             return None
         store = self._filer.within(scope).store
@@ -316,7 +316,7 @@ class Recorder:
     async def load(
         self, identifier: str, scope: str | None, stop: int | None = None
     ) -> Conversation | None:
-        """The first messages of a conversation of a scope, once everything that waits for it is filed."""
+        """The first messages of a conversation of a scope, after all entries that wait for it are filed."""
         if self._filer is None:
             return None
         filer = self._filer.within(scope)
@@ -330,7 +330,7 @@ class Recorder:
         return history
 
     async def use_store(self, work: Callable[[Store], T], identifier: str, scope: str | None) -> T:
-        """Do something with the store of a scope, once everything that waits for a conversation is filed."""
+        """Use the store of a scope, after all entries that wait for a conversation are filed."""
         if self._filer is None:
             raise StoreUnavailableError(self._problem or "the store is not open")
         filer = self._filer.within(scope)
@@ -339,7 +339,7 @@ class Recorder:
         return await loop.run_in_executor(self._lookups, work, filer.store)
 
     def view(self, scope: str | None) -> Store:
-        """The store as a scope sees it, for reading beside everything else."""
+        """The store as a scope sees it, for reading."""
         if self._filer is None:
             off = "recording is off: there is nothing to show"
             raise StoreUnavailableError(
@@ -350,9 +350,9 @@ class Recorder:
     def continue_at(
         self, identifier: str, scope: str | None, position: int, history: Conversation
     ) -> None:
-        """Let the ledger know that what is said after a history goes to a position of the conversation it came from.
+        """Tell the ledger that messages after a history go to a position of the conversation it came from.
 
-        Its instructions may be others than those that are kept there.
+        Its instructions may differ from the stored ones.
         """
         ledger, space = self.ledger_of(scope), named_space(identifier)
         for digest in reversed(SpokenChain().extend(history)):
@@ -363,7 +363,7 @@ class Recorder:
     def _learn(
         self, identifier: str, scope: str | None, session: str, history: Conversation, end: int
     ) -> None:
-        """Let the ledger know where a history lies that came from the store: nobody has to look for it again."""
+        """Tell the ledger the place of a history that came from the store, so that it need not be looked up again."""
         spot, ledger = Spot(identifier, len(history)), self.ledger_of(scope)
         for digest in reversed(SpokenChain().extend(history)):
             if digest is not None:
@@ -372,18 +372,18 @@ class Recorder:
                 return
 
     async def _settle(self, identifier: str) -> None:
-        """Wait until nothing waits to be filed in a conversation, but not for long."""
+        """Wait until no entry waits for a conversation, with a short limit."""
         for _ in range(200):
             if identifier not in self._pending:
                 return
             await asyncio.sleep(0.01)
 
     def open(self, call: Call) -> Entry | None:
-        """An entry for a call, if its exchange is to be remembered."""
+        """An entry for a call, if its exchange is to be recorded."""
         return Entry(self, call) if self.is_on or call.is_stateful else None
 
     def count(self, outcome: str, times: int = 1) -> None:
-        """Count what became of recordings."""
+        """Count the outcome of recordings."""
         if self.metrics is not None:
             self.metrics.recorded.add(outcome, by=times)
 
@@ -407,7 +407,7 @@ class Recorder:
         self._note_problem(problem)
 
     def _note_problem(self, problem: str | None) -> None:
-        """Take down whether recording works, and log when that changes."""
+        """Set whether recording works, and log changes."""
         if (problem is None) != (self._problem is None):
             level, event = (
                 ("info", "store_is_back") if problem is None else ("error", "store_unavailable")
@@ -431,7 +431,7 @@ class Recorder:
                 self._catch_up()
 
     def _next(self) -> list[Entry] | None:
-        """The entries that come next; the catalogue catches up before a longer wait."""
+        """The next entries; the catalogue is updated before a longer wait."""
         if self._behind:
             try:
                 return self._queue.get(timeout=_IDLE_SECONDS)
@@ -440,7 +440,7 @@ class Recorder:
         return self._queue.get()
 
     def _catch_up(self) -> None:
-        """Let the catalogue follow what was filed; a question catches up itself where this fails."""
+        """Update the catalogue; if this fails, the next query updates it."""
         self._behind = 0
         if self._filer is not None:
             try:
@@ -464,7 +464,7 @@ class Recorder:
             self._loop.call_soon_threadsafe(self._finished, entries, outcomes, problem)
 
     def _keep(self, records: list[ExchangeRecord]) -> str | None:
-        """Keep what exchanges took; what the store refuses waits for the next time, and what is wrong is returned."""
+        """Store usage records; those that the store refuses wait for the next time, and the problem is returned."""
         self._unwritten += records
         if self._filer is None:
             return None
@@ -480,7 +480,7 @@ class Recorder:
         return None
 
     def _file_together(self, entries: list[Entry]) -> None:
-        """File with one sync what can be; whatever stands in the way of that is met when each is looked at alone."""
+        """File as many as possible with one sync; the obstacles are handled when each of the others is filed alone."""
         if self._filer is None:
             return
         try:
@@ -527,7 +527,7 @@ class Recorder:
     def _describe(self, error: Exception) -> str:
         place = Path(str(self.location)).expanduser()
         if self._filer is not None and "://" not in str(self.location) and not place.exists():
-            return f"the store is gone from {place}: put it back, or start the gateway again to begin a new one"
+            return f"the store at {place} is missing: put it back, or restart the gateway to create a new one"
         return f"the store is down: {error}"
 
     def _give_up(self, entry: Entry, error: Exception) -> tuple[str, str]:
@@ -536,12 +536,12 @@ class Recorder:
         return "failed", f"the store refuses: {error}"
 
     def _tell(self, problem: str) -> None:
-        """Let readiness know at once what is wrong."""
+        """Report the problem to readiness at once."""
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._note_problem, problem)
 
     def on_loop(self, work: Callable[[T], object], value: T) -> None:
-        """Do something on the loop, from another thread."""
+        """Run a function on the loop, from another thread."""
         if self._loop is not None:
             self._loop.call_soon_threadsafe(work, value)
 
@@ -551,7 +551,7 @@ class Recorder:
 
 
 def _let_go(error: BaseException | None) -> None:
-    """Free what the frames of an error hold: while the store is away, each attempt has encoded all that waits."""
+    """Free the objects in the frames of an error: each failed attempt has encoded all waiting entries."""
     errors, seen = [error], set()
     while errors:
         error = errors.pop()
@@ -563,7 +563,7 @@ def _let_go(error: BaseException | None) -> None:
 
 
 def _record(entry: Entry, outcome: str, when: str, gateway: str) -> ExchangeRecord:
-    """What an exchange took; one that could not be filed has cost as much."""
+    """The usage record of an exchange; one that could not be filed costs the same."""
     plan, response = entry.plan, None if entry.is_aborted else entry.response
     position = 0
     if plan is not None:

@@ -1,7 +1,7 @@
-"""Errors on their way to a caller: one value, said in the caller's dialect.
+"""Errors for callers: one value, written in the caller's dialect.
 
-Whose fault it was decides the status: ours and the caller's come from the errors' own hints, an
-upstream's stay as they came.
+The status depends on whose fault it is: for ours and the caller's it is the errors' own hint, an upstream's stays
+unchanged.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from cannery.wire.bodies import read_value
 from cannery.wire.contract import Dialect, WireError
 
 JSON = "application/json"
-# What the caller did wrong, where a dialect has no word of its own for the status.
+# The kinds of caller errors, for a dialect without a word of its own for the status.
 _CALLERS_FAULT = frozenset({405, 408, 415, 426, 431})
 Header = tuple[str, str]
 
 
 class CallError(CanneryError):
-    """A call that gets an error for an answer."""
+    """A call that is answered with an error."""
 
     def __init__(self, error: WireError, headers: Iterable[Header] = ()) -> None:
         super().__init__(error.message)
@@ -37,12 +37,12 @@ class CallError(CanneryError):
         self.status_hint = error.status
 
     def decorate(self, body: bytes) -> bytes:
-        """The body of the error, with whatever only this kind of error says."""
+        """The body of the error, with further fields of this kind of error."""
         return body
 
 
 class NoAnswerError(UpstreamError):
-    """An upstream that did not answer, or not with anything that can be passed on."""
+    """An upstream that did not answer, or not with a usable answer."""
 
     def __init__(self, upstream: str, problem: str, code: str, status: int = 502) -> None:
         super().__init__(f"upstream {upstream!r} {problem}")
@@ -52,7 +52,7 @@ class NoAnswerError(UpstreamError):
         self.status_hint = status
 
     def again(self) -> NoAnswerError:
-        """The same once more, without the frames that the first has gone through.
+        """A copy without the frames that the original has passed.
 
         A streamed reply ends when nothing refers to it any more, and a kept error would refer to it.
         """
@@ -72,7 +72,7 @@ class UpstreamRefusalError(CallError):
 
 
 def not_a_reply(upstream: str, dialect: Dialect, body: bytes) -> CanneryError:
-    """What a body is that came with status 200 and answers nothing: an error that an upstream tells of, or garbage."""
+    """The error for a body with status 200 that is not an answer: an upstream's error, or garbage."""
     try:
         value = read_value(dialect.name, body)
     except DialectError:
@@ -87,7 +87,7 @@ def not_a_reply(upstream: str, dialect: Dialect, body: bytes) -> CanneryError:
 
 
 def to_refusal(error: CanneryError) -> CallError:
-    """Any error of ours as one for the caller."""
+    """Any of our errors as one for the caller."""
     match error:
         case CallError():
             return error
@@ -107,7 +107,7 @@ def to_refusal(error: CanneryError) -> CallError:
 
 
 def kind_of(refusal: CallError, dialect: Dialect) -> list[Header]:
-    """The header that names the kind of an error, where a dialect has one."""
+    """The header with the kind of an error, if a dialect has one."""
     headers = dialect.service.headers
     if headers.error_kind is None or headers.name_error is None:
         return []

@@ -1,7 +1,7 @@
 """Streamed answers: the bytes of an upstream become bytes for a caller, and a Response for the record.
 
-There is one relay for each stream. It never raises for faults of an upstream: a stream that breaks its dialect
-ends with an error of the caller's dialect, and is marked as incomplete.
+There is one relay for each stream. It never raises for faults of an upstream: a stream that breaks its dialect ends
+with an error of the caller's dialect, and is marked as incomplete.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _TAIL = 64
 
 
 class Translation:
-    """A stream of one dialect on its way to another."""
+    """A stream that is translated from one dialect to another."""
 
     def __init__(
         self, source: Dialect, target: Dialect, options: StreamOptions, identifier: str | None
     ) -> None:
         self._reader = source.stream_reader()
         self._identifier = identifier
-        # The record has the words of the request as well, so that they are mapped back before it.
+        # The record has the request's names as well, so they are mapped back before it.
         self._unaliaser = None if options.aliases == NO_ALIASES else Unaliaser(options.aliases)
         plain = replace(options, aliases=NO_ALIASES)
         self._writer = target.stream_writer(stream_options(target, plain))
@@ -57,7 +57,7 @@ class Translation:
         return written + self._writer.close()
 
     def fail(self, message: str, kind: str) -> bytes:
-        """The caller's bytes for a stream that goes no further."""
+        """The caller's bytes for an aborted stream."""
         if self.is_over:
             return b""
         self.is_over = True
@@ -83,11 +83,11 @@ class Translation:
         return written
 
     def hear(self, chunk: bytes) -> None:
-        """Nothing more to do: what is translated has been heard."""
+        """Nothing: the translation has already parsed it."""
 
 
 class Relay:
-    """A stream that is passed on as it comes; for the record it is read as well, behind the caller's back."""
+    """A stream that is forwarded unchanged; for the record it is parsed as well, in the background."""
 
     def __init__(self, dialect: Dialect, *, is_heard: bool) -> None:
         self._dialect = dialect
@@ -103,21 +103,21 @@ class Relay:
         return chunk
 
     def hear(self, chunk: bytes) -> None:
-        """Take in what has been passed on."""
+        """Parse the forwarded bytes."""
         self._tail = self._tail[-_TAIL:] + chunk
         if self._reader is not None:
             self._fold(self._reader, chunk)
-        # Somebody who reads a stream knows by that whether it has ended.
+        # An active reader needs to know whether the stream has ended.
         if self._reader is None and not self._has_ended:
             self._has_ended = any(ending in self._tail for ending in self._endings)
 
     @property
     def is_between_events(self) -> bool:
-        """Whether something else may be said before the next bytes."""
+        """Whether other bytes may be inserted before the next ones."""
         return not self._tail or self._tail.endswith(self._boundaries)
 
     def _fold(self, reader: StreamReader, chunk: bytes | None) -> None:
-        """Take in the events of some bytes, or of the end; a reader may refuse them at once or one by one."""
+        """Fold the events of some bytes, or of the end; a reader may refuse them at once or one by one."""
         try:
             for event in reader.close() if chunk is None else reader.feed(chunk):
                 self.folder.feed(event)
@@ -126,7 +126,7 @@ class Relay:
             self.folder.feed(Failure(str(error), "upstream_invalid"))
 
     def close(self) -> bytes:
-        """Nothing if the stream came to its end; else the error that says that it did not."""
+        """Nothing if the stream is complete; otherwise the error that reports the end."""
         has_ended = self._has_ended
         if self._reader is not None:
             has_failed = self.folder.failure is not None
@@ -137,7 +137,7 @@ class Relay:
         return self.fail("the stream ended before the answer was complete", "upstream_broken")
 
     def fail(self, message: str, kind: str) -> bytes:
-        """The bytes that say that a stream goes no further."""
+        """The bytes that end an aborted stream."""
         failure = Failure(message, kind)
         self.folder.feed(failure)
         separator = b"" if self.is_between_events else b"".join(self._boundaries[:1])

@@ -1,7 +1,7 @@
-"""Replies that a caller may continue from by naming them, and what is kept in memory of them.
+"""Replies that a caller may continue from by id, and their cached histories.
 
-A reply says where its history lies. The latest also hold the history itself, since it may not be
-filed yet, or never will be; how many do is bounded by number and by size.
+A reply has the place of its history. The latest also hold the history itself, because it may not be filed yet, or may
+never be; their number and size are bounded.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _MOST_TOOLS = 256
 
 
 class Reply:
-    """Where the history up to a reply lies, and what its thread keeps beside it."""
+    """The place of the history up to a reply, and the facts that its thread keeps."""
 
     __slots__ = ("conversation", "history", "position", "scope", "tools")
 
@@ -50,7 +50,7 @@ class Replies:
         return self._replies.get(identifier)
 
     def put(self, identifier: str, reply: Reply, size: int = 0) -> None:
-        """Remember a reply; ``size`` is about how many bytes its history takes."""
+        """Add a reply; ``size`` is the approximate number of bytes of its history."""
         reply.tools = self._shared(reply.tools)
         self._replies[identifier] = reply
         if reply.history is not None:
@@ -59,7 +59,7 @@ class Replies:
             self._replies.popitem(last=False)
 
     def _hold(self, identifier: str, reply: Reply, size: int) -> None:
-        """Hold a history, and let go of the oldest ones; the latest is held whatever its size."""
+        """Hold a history, and release the oldest ones; the latest is held whatever its size."""
         self._held.append((identifier, reply, size))
         self._held_bytes += size
         while len(self._held) > 1 and (
@@ -72,7 +72,7 @@ class Replies:
                 del self._replies[name]
 
     def _shared(self, tools: tuple[Tool, ...]) -> tuple[Tool, ...]:
-        """The tools of a thread, which names the same ones with every turn, kept once."""
+        """The tools of a thread, which names the same ones with every turn, stored once."""
         if not tools:
             return ()
         if len(self._tools) >= _MOST_TOOLS:

@@ -13,12 +13,12 @@ from cannery.gateway.relays import Relay, Translation
 from cannery.gateway.rsgi import DirectTransport, ProtocolClosed, Transport
 from cannery.gateway.upstream_client import Heard
 
-# How often one looks during a silence that is long enough: a timer for each chunk would cost more than the chunk.
+# How often a long enough silence is checked: a timer for each chunk would cost more than the chunk.
 _LOOKS = 3
 
 
 class ReplyWriter:
-    """Takes an upstream's bytes and sends the caller's, each read in one write."""
+    """Writes the caller's bytes for an upstream's, each read in one write."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class ReplyWriter:
         self._timer: asyncio.TimerHandle | None = None
 
     async def say(self, opened: Heard) -> bool:
-        """Say all of an answer; False if it is too large."""
+        """Write all of an answer; False if it is too large."""
         if isinstance(self._transport, DirectTransport):
             return await self._say_at_once(opened, self._transport)
         while (chunk := await self._next(opened)) is not None:
@@ -54,7 +54,7 @@ class ReplyWriter:
         return True
 
     def _said(self, chunk: bytes) -> bytes:
-        """What to send for some bytes; the end of an answer is held back where it waits for its record."""
+        """The bytes to send for some bytes; the end of an answer is held back while it waits for its record."""
         said = self._voice.feed(chunk)
         if not self._holds_end:
             return said
@@ -65,7 +65,7 @@ class ReplyWriter:
         return b""
 
     async def _next(self, opened: Heard) -> bytes | None:
-        """The next bytes; the caller is pinged as long as there are none."""
+        """The next bytes; the caller is pinged while there are none."""
         reading = asyncio.ensure_future(opened.read())
         try:
             while not (await asyncio.wait({reading}, timeout=self._ping_seconds or None))[0]:
@@ -82,7 +82,7 @@ class ReplyWriter:
             while (chunk := await opened.read()) is not None:
                 said = self._said(chunk)
                 if said and not transport.send_now(said):
-                    # Nothing more is read until the caller has taken what was said.
+                    # Reading continues only when the caller has taken the earlier bytes.
                     await transport.send_bytes(b"")
                 if not self._heard(chunk):
                     return False
@@ -93,7 +93,7 @@ class ReplyWriter:
 
     @property
     def heard_bytes(self) -> int:
-        """How much the upstream has said."""
+        """The number of bytes received from the upstream."""
         return self._most - self._left
 
     def _look_later(self, transport: DirectTransport) -> None:
@@ -101,7 +101,7 @@ class ReplyWriter:
         self._timer = asyncio.get_running_loop().call_later(wait, self._look, transport)
 
     def _look(self, transport: DirectTransport) -> None:
-        """Ping the caller if nothing was heard for some looks."""
+        """Ping the caller after several checks without data."""
         self._looks = self._looks + 1 if self._left == self._seen else 0
         self._seen = self._left
         if self._looks >= _LOOKS and self._voice.is_between_events:

@@ -1,7 +1,7 @@
-"""Retention in the background: every hour what is older than its scope keeps it is deleted and freed.
+"""Retention in the background: every hour conversations older than their scope keeps them are deleted and freed.
 
-``[retention]`` of the configuration says for how long; without it nothing is ever deleted. Each run is logged with
-scopes and counts, never with what was said.
+``[retention]`` of the configuration sets the times; without it nothing is ever deleted. Each run is logged with scopes
+and counts, never with message contents.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _PERIOD = 3600.0
 
 
 class _Run(NamedTuple):
-    """What one run did."""
+    """The result of one run."""
 
     expired: tuple[Expired, ...]
     freed: Collection | None
 
 
 class Retainer:
-    """Deletes by age while the gateway runs; ``store`` gives the store, None while it is away."""
+    """Deletes by age while the gateway runs; ``store`` gives the store, None while it is unavailable."""
 
     def __init__(
         self,
@@ -48,11 +48,11 @@ class Retainer:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin; as long as nothing is to be deleted by age, nothing is done."""
+        """Start; without configured times, nothing is done."""
         self._task = asyncio.get_running_loop().create_task(self._go_round())
 
     def keep(self, days: KeepDays) -> None:
-        """Keep for other times from now on; what they end is deleted as late as after a start."""
+        """Apply other times from now on; newly expired conversations are deleted with the delay of a start."""
         if days != self._keep:
             self._keep = days
             self._changed.set()
@@ -61,7 +61,7 @@ class Retainer:
             )
 
     async def stop(self) -> None:
-        """Delete no more; a run that has begun is waited for."""
+        """Stop deleting; a run in progress is awaited."""
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -75,7 +75,7 @@ class Retainer:
             await self._wait(self._period)
 
     async def _wait(self, seconds: float) -> None:
-        """Sleep; when the times are changed meanwhile, until the first run after that is due."""
+        """Sleep; if the times are changed meanwhile, until the first run after that is due."""
         while True:
             try:
                 await asyncio.wait_for(self._changed.wait(), seconds)
@@ -85,7 +85,7 @@ class Retainer:
             seconds = self._first
 
     async def _run(self) -> None:
-        # A thread cannot be stopped halfway: stopping the gateway waits for it.
+        # A thread cannot be interrupted: stopping the gateway waits for it.
         run = asyncio.get_running_loop().run_in_executor(None, self._work)
         try:
             self._tell(await asyncio.shield(run))

@@ -1,11 +1,10 @@
-"""Which dialect and which endpoint a path stands for, read off the dialects' own routes.
+"""Resolves a path to a dialect and an endpoint, by the dialects' own routes.
 
-A path is taken apart from the left: an optional prefix (``/openai``, ``/anthropic``, ``/gemini``:
-the vendor in a dialect's name), an optional version (``/v1``, ``/v1beta``: clients of two
-generations use different ones), and the endpoint. Base URLs are pasted with a slash at the end, or
-with a version that the client adds once more: slashes at either end and repeated versions mean
-nothing. Where several dialects have the same endpoint, headers decide. ``{model}`` is matched from
-the right, because a model's name may hold slashes and arrives decoded.
+A path is split from the left: an optional prefix (``/openai``, ``/anthropic``, ``/gemini``: the vendor in a dialect's
+name), an optional version (``/v1``, ``/v1beta``: clients of two generations use different ones), and the endpoint. Base
+URLs are configured with a slash at the end, or with a version that the client adds once more: slashes at either end and
+repeated versions are ignored. If several dialects have the same endpoint, headers decide. ``{model}`` is matched from
+the right, because a model's name may contain slashes and arrives decoded.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from cannery.wire.contract import Dialect, Route, Variant
 from cannery.wire.service import Service
 
 Headers = Callable[[str], str | None]
-# Most clients speak it, and give no sign of themselves in their headers.
+# Most clients use it, and their headers do not identify it.
 DEFAULT_DIALECT = "openai_chat"
 # Served from the store, in the dialect whose requests name a conversation.
 CONVERSATIONS = "/conversations"
@@ -40,17 +39,17 @@ class Match(Struct, frozen=True):
     kind: str
     model: str | None = None
     variant: Variant | None = None
-    # The dialect with the headers and errors of the service that is spoken to.
+    # The dialect with the headers and errors of the service that the caller expects.
     served: Dialect | None = None
 
     @property
     def endpoint(self) -> Dialect:
-        """The dialect as the endpoint speaks it."""
+        """The dialect in the form of the endpoint."""
         return self.served or self.dialect
 
 
 class NoMatch(Struct, frozen=True):
-    """A path that leads nowhere: in whose dialect to say so, and which methods would have led somewhere."""
+    """An unknown path: the dialect of the error, and the methods that the path has."""
 
     dialect: Dialect
     allowed: tuple[str, ...] = ()
@@ -58,22 +57,22 @@ class NoMatch(Struct, frozen=True):
 
     @property
     def endpoint(self) -> Dialect:
-        """The dialect as the endpoint speaks it."""
+        """The dialect in the form of the endpoint."""
         return self.dialect
 
 
 class _Pattern(Struct, frozen=True):
-    """Paths with a place for a model, or with steps of any name."""
+    """Paths with a placeholder for a model, or with steps of any name."""
 
     method: str
     path: re.Pattern[str]
     match: Match
-    # What stands behind the last name; one that ends with a name leaves room for other endpoints.
+    # The text after the last placeholder; a pattern that ends with one leaves room for other endpoints.
     ending: str
     vendors: tuple[str | None, ...]
 
     def find(self, path: str) -> Match | None:
-        """Where a path leads, if it is one of these."""
+        """The match of a path, if it is one of these."""
         found = self.path.fullmatch(path)
         if found is None:
             return None
@@ -103,7 +102,7 @@ class Router:
                     match = Match(dialect, route.kind, variant=variant, served=served)
                     for base in dict.fromkeys((variant.base, "")):
                         self._add(match, route, base + route.path)
-        # Those without a model first, then longer endings: ``{model}`` alone would take everything.
+        # Those without a model first, then longer endings: ``{model}`` alone would match everything.
         self._patterns.sort(key=lambda each: (_MODEL in each.path.groupindex, -len(each.ending)))
         self._known: dict[tuple[str, str], Match] = {}
 
@@ -112,7 +111,7 @@ class Router:
         self._versions[match.dialect.name].add(version)
         if "{" not in path:
             found = self._exact.setdefault((route.method, path), [])
-            # Where a service has the dialect's own endpoint, it is that.
+            # If a service has the dialect's own endpoint, it is that.
             if all(each.dialect is not match.dialect for each in found):
                 found.append(match)
             return
@@ -122,12 +121,12 @@ class Router:
         )
 
     def _mounts(self, match: Match) -> tuple[str | None, ...]:
-        """The prefixes under which an endpoint is there, None for none."""
+        """The prefixes of an endpoint, None for none."""
         named = () if match.variant is None else (match.variant.name,)
         return (None, vendor_of(match.dialect), *named)
 
     def find(self, method: str, path: str, headers: Headers) -> Match | NoMatch:
-        """Where a path leads."""
+        """Resolve a path."""
         known = self._known.get((method, path))
         if known is not None:
             return known
@@ -160,7 +159,7 @@ class Router:
     def _passed(
         self, method: str, endpoint: str, vendor: str | None, version: str, headers: Headers
     ) -> Match | None:
-        """Where something leads that is no conversation."""
+        """The match of a path that is not a conversation."""
         if method not in _PASSED_METHODS or (not version and vendor is None):
             return None
         if any(endpoint == path for _, path in self._exact):
@@ -210,7 +209,7 @@ class Router:
         return tuple(sorted(methods))
 
     def _choose(self, matches: list[Match], version: str, headers: Headers) -> Match:
-        """Of several dialects that have an endpoint, the one whose client seems to be asking."""
+        """Of several dialects that have an endpoint, the one whose client seems to be calling."""
         if len(matches) > 1:
             of_version = [
                 match for match in matches if version in self._versions[match.dialect.name]
@@ -219,12 +218,12 @@ class Router:
         if len(matches) == 1:
             return matches[0]
         by_vendor = {vendor_of(match.dialect): match for match in reversed(matches)}
-        # Headers of a vendor that has no such endpoint tell nothing: gateways add them to every request.
+        # Headers of a vendor without such an endpoint are ignored: gateways add them to every request.
         sniffed = self._sniff(headers)
         return by_vendor.get(sniffed or "") or by_vendor.get(_default_vendor()) or matches[0]
 
     def guess(self, vendor: str | None, headers: Headers) -> Dialect:
-        """The dialect in which to answer a path that none of them has."""
+        """The dialect for the error about an unknown path."""
         wanted = vendor or self._sniff(headers) or _default_vendor()
         for dialect in self.dialects:
             if vendor_of(dialect) == wanted:
@@ -232,7 +231,7 @@ class Router:
         return find_dialect(DEFAULT_DIALECT)
 
     def _vendor_of_folder(self, endpoint: str) -> str | None:
-        """The one vendor that has endpoints in the folder where a path is, if there is one."""
+        """The only vendor with endpoints in the folder of a path, if there is one."""
         folder = _folder(endpoint)
         vendors = {
             vendor_of(each)
@@ -243,7 +242,7 @@ class Router:
         return vendors.pop() if len(vendors) == 1 else None
 
     def _vendor_of_version(self, version: str) -> str:
-        """The vendor whose paths begin with a version; the default one where it is one of them, or none does."""
+        """The vendor whose paths begin with a version; the default one if it is among several, or none does."""
         vendors = [
             vendor_of(each) for each in self.dialects if version in self._versions[each.name]
         ]
@@ -251,7 +250,7 @@ class Router:
         return vendors[0] if vendors and default not in vendors else default
 
     def _sniff(self, headers: Headers) -> str | None:
-        """The vendor whose client these headers seem to come from."""
+        """The vendor whose client probably sent these headers."""
         for name, vendor in self._told_by:
             if headers(name) is not None:
                 return vendor
@@ -263,7 +262,7 @@ class Router:
 
 
 def _compiled(path: str) -> re.Pattern[str]:
-    """Paths like one: its model may hold slashes, any other name in braces is one step."""
+    """The pattern of a path: its model may contain slashes, any other name in braces is one step."""
     pieces = re.split(r"{(\w+)}", path)
     for index, name in enumerate(pieces):
         if index % 2:
@@ -289,7 +288,7 @@ def _default_vendor() -> str:
 
 
 def _passes(service: Service, endpoint: str) -> bool:
-    """Whether an endpoint of a service is no conversation, and passes to an upstream as it is."""
+    """Whether an endpoint of a service is not a conversation, and is forwarded unchanged."""
     if any(f"{endpoint}/".startswith(f"{start}/") for start in service.passed):
         return True
     model, _, verb = endpoint.rpartition(":")

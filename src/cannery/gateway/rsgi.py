@@ -11,7 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 from granian.rsgi import ProtocolClosed as _Closed  # type: ignore[attr-defined]
 
 ProtocolClosed: type[Exception] = _Closed
-"""Raised by what is sent to a client that has gone."""
+"""Raised by sends to a disconnected client."""
 
 
 class Headers(Protocol):
@@ -36,7 +36,7 @@ class Scope(Protocol):
 
     @property
     def host(self) -> str | None:
-        """The name that the client asked for."""
+        """The host name that the client requested."""
 
     @property
     def headers(self) -> Headers:
@@ -44,18 +44,18 @@ class Scope(Protocol):
 
 
 class Transport(Protocol):
-    """A streamed response under way."""
+    """A streamed response."""
 
     async def send_bytes(self, data: bytes) -> None:
-        """Send some more."""
+        """Send a chunk."""
 
 
 @runtime_checkable
 class DirectTransport(Transport, Protocol):
-    """One that needs no turn of its own to send: ``listening`` has it, granian has not."""
+    """A transport that can send without awaiting: ``listening`` has it, granian has not."""
 
     def send_now(self, data: bytes) -> bool:
-        """Send some more at once; whether the client keeps up."""
+        """Send a chunk at once; whether the client keeps up."""
 
 
 class HTTPProtocol(Protocol):
@@ -68,10 +68,10 @@ class HTTPProtocol(Protocol):
         """The body piece by piece."""
 
     async def client_disconnect(self) -> None:
-        """Return when the client has gone."""
+        """Wait until the client has disconnected."""
 
     def response_bytes(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None:
-        """Respond whole."""
+        """Send a whole response."""
 
     def response_stream(self, status: int, headers: list[tuple[str, str]]) -> Transport:
         """Begin a streamed response."""

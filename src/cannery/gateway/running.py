@@ -1,7 +1,7 @@
-"""The exchanges under way, for pages that show their conversations.
+"""The active exchanges, for pages that show their conversations.
 
-A streamed answer is folded for the record anyway; what has come of it is read from there when somebody asks. Nothing is
-copied, and an exchange that no page shows costs an entry in a table.
+A streamed answer is folded for the record anyway; a page reads its current state from there. Nothing is copied, and an
+exchange that no page shows costs only a table entry.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ class _Underway(NamedTuple):
 
 
 class Running:
-    """What is being answered now, by conversation."""
+    """The active exchanges, by conversation."""
 
     def __init__(self) -> None:
         self._underway: dict[str, _Underway] = {}
         self._begun: dict[Entry, None] = {}
 
     def begin(self, entry: Entry) -> None:
-        """Note an exchange that is asked of an upstream."""
+        """Add an exchange that is sent to an upstream."""
         self._begun[entry] = None
 
     def end(self, entry: Entry) -> None:
@@ -36,7 +36,7 @@ class Running:
         self._begun.pop(entry, None)
 
     def enter(self, identifier: str, entry: Entry, folder: Folder) -> None:
-        """Note an exchange that begins to be answered."""
+        """Add an exchange whose answer begins."""
         self._underway[identifier] = _Underway(entry, folder)
 
     def leave(self, identifier: str, entry: Entry) -> None:
@@ -46,12 +46,12 @@ class Running:
             del self._underway[identifier]
 
     def within(self, scope: str | None) -> RunningWithin:
-        """What a scope may see of it; None for everything."""
+        """The part that a scope may see; None for everything."""
         return RunningWithin(self._underway, self._begun, scope)
 
 
 class RunningWithin:
-    """The exchanges of one scope that are under way."""
+    """The active exchanges of one scope."""
 
     def __init__(
         self, underway: dict[str, _Underway], begun: dict[Entry, None], scope: str | None
@@ -61,7 +61,7 @@ class RunningWithin:
         self._scope = scope
 
     def begun(self) -> list[Begun]:
-        """All of them, the latest first, as far as they are read."""
+        """All of them, newest first, as far as their requests are parsed."""
         return [
             _described(entry)
             for entry in reversed(list(self._begun))
@@ -75,18 +75,18 @@ class RunningWithin:
         return found
 
     def identifiers(self) -> list[str]:
-        """The conversations in which something is being said, the latest first."""
+        """The conversations with an active answer, newest first."""
         return [name for name in reversed(list(self._underway)) if self._find(name) is not None]
 
     def asked(self, identifier: str) -> Sequence[AnyCanister] | None:
-        """What was asked and is not filed yet; None if nothing runs there."""
+        """The request that is not filed yet; None if there is no active exchange."""
         found = self._find(identifier)
         if found is None or found.entry.request is None or found.entry.plan is None:
             return None
         return found.entry.request.conversation[found.entry.plan.known :]
 
     def said(self, identifier: str) -> Sequence[AnyCanister]:
-        """What has come of the answer."""
+        """The answer so far."""
         found = self._find(identifier)
         return () if found is None else found.folder.response().canisters
 

@@ -1,7 +1,7 @@
-"""Starting and stopping: the HTTP server, signals, and what is printed for a person.
+"""Starting and stopping: the HTTP server, signals, and the printed banner.
 
-One process, one event loop. SIGHUP reads the configuration again; SIGTERM and SIGINT stop taking
-calls and let those under way finish.
+One process, one event loop. SIGHUP reads the configuration again; SIGTERM and SIGINT stop accepting calls and let
+active ones finish.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ def serve(
 ) -> None:
     """Run the gateway until it is told to stop.
 
-    ``changes`` are single settings of ``[server]`` and ``[recording]`` (host, port, development,
-    log_level, store, enabled, …); ``ready`` is called with the port once calls are taken. With
-    ``then_exit`` the process ends with the gateway: telling it to stop once more, when it has
-    stopped but is not gone yet, does not turn a clean end into a killed one.
+    ``changes`` are single settings of ``[server]`` and ``[recording]`` (host, port, development, log_level, store,
+    enabled, …); ``ready`` is called with the port once calls are accepted. With ``then_exit`` the process ends with the
+    gateway: a second stop signal, after it has stopped but before the process is gone, does not turn a clean exit into
+    a killed one.
     """
     settle_allocator()
     read = _reader(config, changes)
@@ -73,7 +73,7 @@ def _reader(
 
 
 def check_exposure(settings: Settings) -> None:
-    """Refuse to listen where others can reach it without keys."""
+    """Refuse to listen on an address that other machines can reach without keys."""
     if not is_loopback(settings.server.host) and not Keyring.of(settings.keys, os.environ):
         raise ConfigurationError(
             "server.host",
@@ -97,7 +97,7 @@ async def _run(
     taken = take_port(address_of(settings.server.host), settings.server.port)
     port = int(taken.getsockname()[1])
     limits = settings.limits
-    # Beyond this a head is refused at once; up to it the refusal is in the caller's dialect.
+    # A longer head is refused at once; up to this size the refusal is in the caller's dialect.
     most = max(8192, limits.header_bytes * 2)
     tunnels = Tunnels(
         gateway.__rsgi__,
@@ -152,21 +152,21 @@ async def _run(
 
 
 def _turn_deaf(loop: asyncio.AbstractEventLoop) -> None:
-    """From here on signals change nothing; a loop that closes would give them back their defaults."""
+    """Ignore signals from here on; a closing loop would restore their default actions."""
     for number in (*_STOPS, signal.SIGHUP):
         loop.remove_signal_handler(number)
         signal.signal(number, signal.SIG_IGN)
 
 
 def _settle_memory() -> None:
-    """Look for cycles seldom, and not among what is there for good: calls make next to none."""
+    """Collect cycles rarely, and not among permanent objects: calls create almost none."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(_NEW_OBJECTS, 20, 20)
 
 
 async def _drain(gateway: Gateway, seconds: float) -> None:
-    """Let calls under way finish, and end those that take too long, so that they are filed as broken off."""
+    """Let active calls finish, and end those that take too long, so that they are filed as broken off."""
     gateway.is_draining = True
     deadline = asyncio.get_running_loop().time() + seconds
     while gateway.active and asyncio.get_running_loop().time() < deadline:  # noqa: ASYNC110 - calls keep a count

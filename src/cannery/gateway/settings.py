@@ -1,8 +1,7 @@
-"""The configuration: a TOML file, checked before anything starts, every problem with its line.
+"""The configuration: a TOML file, validated before anything starts, every problem with its line.
 
-Keys never stand in the file: a row names the environment variable that holds one. A value that
-exists is valid; a file that is not is refused whole, so that a reload never leaves the gateway
-half configured.
+Keys are never in the file: a row names the environment variable that holds one. An existing settings value is valid; an
+invalid file is refused whole, so that a reload never leaves the gateway half configured.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ _LEAST = {
 }
 _LEAST_TIMEOUTS = {"connect": 0.001, "read": 0.001, "total": 0}
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-# What belongs to the connection with the caller, or opens the gateway.
+# Headers of the connection with the caller, or with gateway keys.
 _NEVER_FORWARDED = frozenset(
     [
         "accept-encoding",
@@ -92,14 +91,14 @@ class Server(Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class Limits(Struct, forbid_unknown_fields=True, frozen=True):
-    """What a client may ask for, and how long it may take."""
+    """Limits of requests, in size and time."""
 
     body_bytes: int = 64 << 20
     header_bytes: int = 64 << 10
     reply_bytes: int = 256 << 20
     header_seconds: float = 15.0
     body_seconds: float = 60.0
-    # Longer than most clients keep a connection: one that is closed while a request is on its way loses it.
+    # Longer than most clients keep a connection: a request that arrives while it is closed would be lost.
     idle_seconds: float = 120.0
     concurrent_calls: int = 2048
     # Of large requests under way and of exchanges that wait for the store; what does not fit waits to be read.
@@ -108,7 +107,7 @@ class Limits(Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class NamedKey(Struct, forbid_unknown_fields=True, frozen=True):
-    """What is said of the keys of one name: the environment variable that holds one, and what they may do."""
+    """The settings for keys of one name: the environment variable that holds one, and their permissions."""
 
     variable: str | None = None
     operator: bool = False
@@ -118,12 +117,12 @@ class NamedKey(Struct, forbid_unknown_fields=True, frozen=True):
 
     @property
     def has_budget(self) -> bool:
-        """Whether what they spend is limited."""
+        """Whether their spending is limited."""
         return bool(self.daily_budget or self.monthly_budget)
 
 
 class Keys(Struct, forbid_unknown_fields=True, frozen=True):
-    """The gateway's own API keys: environment variables that hold them, and a file with one a line.
+    """The gateway's own API keys: environment variables that hold them, and a file with one per line.
 
     ``named`` are the tables ``[keys.NAME]``.
     """
@@ -134,7 +133,7 @@ class Keys(Struct, forbid_unknown_fields=True, frozen=True):
 
     @property
     def are_asked_for(self) -> bool:
-        """Whether callers have to show one."""
+        """Whether callers must send one."""
         return bool(self.variables or self.named or self.file is not None)
 
 
@@ -151,34 +150,34 @@ class Recording(Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class Retention(Struct, forbid_unknown_fields=True, frozen=True):
-    """For how many days unchanged conversations are kept; without a number, or with 0, for ever."""
+    """How many days unchanged conversations are kept; without a number, or with 0, forever."""
 
     keep_days: float | None = None
     scopes: dict[str, float] = field(default_factory=dict)
 
     @property
     def days(self) -> KeepDays:
-        """As a store takes it."""
+        """The times in the store's form."""
         return KeepDays(self.keep_days, self.scopes)
 
 
 class Roles(Struct, forbid_unknown_fields=True, frozen=True):
-    """Role names beyond the usual ones, for everybody and for single clients."""
+    """Extra role names, for all clients and for single ones."""
 
     mappings: dict[str, str] = field(default_factory=dict)
     clients: dict[str, dict[str, str]] = field(default_factory=dict)
 
 
 class Losses(Struct, forbid_unknown_fields=True, frozen=True):
-    """What to do when the upstream's dialect cannot say everything."""
+    """The policy for content that the upstream's dialect cannot express."""
 
     policy: str = "warn"
-    # What becomes of calls of hosted tools that the other dialect cannot say: left out, or "text".
+    # The policy for hosted tool calls that the other dialect cannot express: drop, or "text".
     hosted: str = "native"
 
 
 class Timeouts(Struct, forbid_unknown_fields=True, frozen=True):
-    """How long an upstream may take, in seconds: to connect, between two reads, and in all (0: no limit)."""
+    """Time limits of an upstream, in seconds: to connect, between two reads, and in all (0: no limit)."""
 
     connect: float = 10.0
     read: float = 600.0
@@ -221,12 +220,12 @@ class Row(Struct, forbid_unknown_fields=True, frozen=True):
 
     @property
     def dialects(self) -> tuple[str, ...]:
-        """The dialects that the upstream speaks, the preferred one first."""
+        """The dialects of the upstream, the preferred one first."""
         return (self.dialect,) if isinstance(self.dialect, str) else self.dialect
 
 
 class Settings(Struct, forbid_unknown_fields=True, frozen=True):
-    """Everything that can be set."""
+    """All settings."""
 
     server: Server = Server()
     limits: Limits = Limits()
@@ -262,9 +261,9 @@ def load_settings(path: str | os.PathLike[str] | None = None, **changes: Any) ->
 
 
 def read_settings(path: Path) -> Settings:
-    """The settings of a file; ConfigurationError names the line of what is wrong."""
+    """The settings of a file; ConfigurationError has the line of each problem."""
     try:
-        # Some editors begin a file with a mark that TOML does not know.
+        # Some editors begin a file with a byte order mark, which TOML does not allow.
         text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise ConfigurationError(str(path), f"cannot be read: {error.strerror}") from None
@@ -274,7 +273,7 @@ def read_settings(path: Path) -> Settings:
 
 
 def parse_settings(text: str, name: str = "configuration") -> Settings:
-    """The settings that a text spells."""
+    """The settings in a text."""
     try:
         values = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -308,7 +307,7 @@ def _refusal(name: str, lines: dict[Place, int], place: Place, problem: str) -> 
 
 
 def _locate(text: str, values: Any) -> tuple[str, Place]:
-    """What msgspec says, taken apart into the problem and its place; an unknown key is a place of its own."""
+    """A msgspec error split into problem and place; an unknown key is a place of its own."""
     match = _PATH.match(text)
     problem, path = (match["problem"], match["path"] or "") if match else (text, "")
     place: list[str | int] = []
@@ -322,7 +321,7 @@ def _locate(text: str, values: Any) -> tuple[str, Place]:
 
 
 def _with_positions(place: Place, values: Any) -> Place:
-    """A place with the position of the row or the name of the key in question, which msgspec leaves open."""
+    """A place with the position of the row or the name of the key, which msgspec omits."""
     known = tuple(step for step in place if step != "...")
     if place[:2] == ("upstreams", "..."):
         for index, row in enumerate(values["upstreams"]):
@@ -363,7 +362,7 @@ def _recording_problems(recording: Recording) -> list[tuple[Place, str]]:
 
 
 def _problems(settings: Settings) -> list[tuple[Place, str]]:
-    """What the types alone cannot refuse."""
+    """Problems that the types alone cannot refuse."""
     problems: list[tuple[Place, str]] = [
         ((part, name), f"must be at least {least:g}")
         for (part, name), least in _LEAST.items()
@@ -437,14 +436,14 @@ def _row_problems(row: Row, seen: set[str]) -> list[tuple[str, str]]:
 
 @lru_cache(maxsize=1)
 def key_headers() -> tuple[str, ...]:
-    """Where clients of any service show a key: as a bearer, or in one of these headers."""
+    """The headers in which clients of any service send a key: as a bearer token, or in one of these headers."""
     spoken = [each.at(variant) for each in all_dialects() for variant in (None, *each.variants)]
     named = {endpoint.service.headers.key for endpoint in spoken}
     return ("bearer", *sorted(named - {"bearer"}))
 
 
 def _variant_problems(row: Row) -> Iterable[tuple[str, str]]:
-    """What is wrong with the service that a row names: each of its dialects has to be spoken there."""
+    """Problems of a row's service: it must exist for each of its dialects."""
     for name in row.dialects if row.variant is not None else ():
         found = find_dialect(name).variants if is_dialect(name) else ()
         known = [variant.name for variant in found]
@@ -454,7 +453,7 @@ def _variant_problems(row: Row) -> Iterable[tuple[str, str]]:
 
 
 def _sending_problems(row: Row) -> Iterable[tuple[str, str]]:
-    """What is wrong with how a row is to be asked."""
+    """Problems of a row's request settings."""
     if not _is_url(row.url):
         yield "url", "must begin with http:// or https:// and a host"
     for kind, path in row.paths.items():
@@ -495,7 +494,7 @@ def is_loopback(host: str) -> bool:
 
 
 def default_store() -> str:
-    """Where conversations are kept when nothing else is said: the user's data directory."""
+    """The default location of conversations: the user's data directory."""
     chosen = os.environ.get("CANNERY_STORE")
     if chosen:
         return chosen
@@ -504,5 +503,5 @@ def default_store() -> str:
 
 
 def default_encryption_key() -> str | None:
-    """Where the keys of an encrypted store are when nothing else is said."""
+    """The default location of the keys of an encrypted store."""
     return os.environ.get("CANNERY_ENCRYPTION_KEY") or None

@@ -1,7 +1,7 @@
 """AWS signatures (version 4): of requests to upstreams, and of callers.
 
-Upstreams get what botocore signs, which also finds the credentials; it is the extra ``bedrock``. A caller's signature
-is made again with the key whose name is its access key id, and compared: the key itself never comes over the wire.
+Requests to upstreams are signed by botocore, which also finds the credentials; it is the extra ``bedrock``. A caller's
+signature is computed again with the key whose name is its access key id, and compared: the key itself is never sent.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _HOSTS = frozenset({"host", ":authority"})
 
 
 class Signer:
-    """Signs what is sent to one upstream."""
+    """Signs requests to one upstream."""
 
     def __init__(self, credentials: Any, region: str) -> None:
         self._credentials = credentials
@@ -43,7 +43,7 @@ class Signer:
 
     @classmethod
     def of(cls, row: Row) -> Signer:
-        """The signer of a row; ConfigurationError if there is nothing to sign with."""
+        """The signer of a row; ConfigurationError without credentials or a region."""
         where = f"upstreams: {row.name}"
         try:
             import botocore.session
@@ -73,7 +73,7 @@ class Signer:
 
 
 def region_of(row: Row) -> str | None:
-    """The region of an upstream: as its row says, as its host names it, or as the environment has it."""
+    """The region of an upstream: from its row, its host name, or the environment."""
     if row.region is not None:
         return row.region
     found = _REGION.search(urlsplit(row.url).hostname or "")
@@ -83,7 +83,7 @@ def region_of(row: Row) -> str | None:
 
 
 class Claim(NamedTuple):
-    """What a caller says of its signature."""
+    """The fields of a caller's signature."""
 
     name: str
     day: str
@@ -94,7 +94,7 @@ class Claim(NamedTuple):
 
 
 def read_claim(authorization: str | None) -> Claim | None:
-    """The claim of a header; None if it makes none."""
+    """The signature fields in a header; None if there are none."""
     found = None if authorization is None else _CLAIM.fullmatch(authorization.strip())
     if found is None:
         return None
@@ -105,14 +105,14 @@ def read_claim(authorization: str | None) -> Claim | None:
 
 
 def is_true(call: Call, claim: Claim, secret: bytes) -> bool:
-    """Whether a caller has signed its request, body and all, with a key, and lately."""
+    """Whether a caller has recently signed its request, body included, with a key."""
     date = call.header("x-amz-date")
     if date is None or not _is_recent(date, claim.day) or _HOSTS.isdisjoint(claim.signed):
         return False
     given = call.header("x-amz-content-sha256")
     if given is not None and given != hashlib.sha256(call.body).hexdigest():
         return False
-    # The SDK of Anthropic leaves some characters of a model's name as they are.
+    # The SDK of Anthropic leaves some characters of a model's name unquoted.
     return any(
         hmac.compare_digest(_signature(call, claim, secret, date, kept), claim.signature)
         for kept in ("", ":;")
@@ -128,7 +128,7 @@ def _is_recent(date: str, day: str) -> bool:
 
 
 def _signature(call: Call, claim: Claim, secret: bytes, date: str, kept: str) -> str:
-    """The signature that a request has by the rules of version 4.
+    """The signature of a request by the rules of version 4.
 
     https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html (2026-11-18)
     """
@@ -150,13 +150,13 @@ def _signature(call: Call, claim: Claim, secret: bytes, date: str, kept: str) ->
 
 
 def _value(call: Call, name: str) -> str:
-    """A header as it is signed; the host has another name in HTTP/2."""
+    """A header in signed form; the host has another name in HTTP/2."""
     value = call.scope.host if name in _HOSTS else call.header(name)
     return " ".join(str(value or "").split())
 
 
 def _raw_path(call: Call, kept: str) -> str:
-    """The path as SDKs spell it, which encode a model's name, but for the characters that they keep."""
+    """The path as SDKs write it: a model's name is quoted, except the characters that they keep."""
     before, model, after = call.scope.path, "", ""
     if call.model:
         before, model, after = before.rpartition(call.model)

@@ -1,4 +1,4 @@
-"""The socket to listen on: an address and a port, taken at once or refused with a reason."""
+"""The listening socket: an address and a port, bound at once or refused with a reason."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _BACKLOG = 2048
 
 
 def address_of(host: str) -> str:
-    """The address that a host's name stands for."""
+    """The address of a host name."""
     try:
         found = socket.getaddrinfo(host.strip("[]"), None, type=socket.SOCK_STREAM)
     except OSError as error:
@@ -19,7 +19,7 @@ def address_of(host: str) -> str:
 
 
 def take_port(address: str, port: int) -> socket.socket:
-    """A socket that has a port; ConfigurationError if somebody else has it."""
+    """A socket bound to a port; ConfigurationError if it is in use."""
     taken = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
     taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

@@ -1,7 +1,7 @@
-"""What other gateways spend: every two seconds what was added to the log of exchanges is counted for its keys.
+"""The spending of other gateways: every two seconds the additions to the usage log are counted for its keys.
 
-All gateways that share a store add to its log what their exchanges took. So a budget is used up everywhere at most
-``PERIOD`` seconds after the exchange that used it up was recorded. Where no key has a budget, nothing is read.
+All gateways that share a store append the usage of their exchanges to its log. So a budget is enforced everywhere at
+most ``PERIOD`` seconds after the exchange that used it up was recorded. If no key has a budget, nothing is read.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ class Spending:
         self._follower: Follower | None = None
         self._is_known = True
         self._task: asyncio.Task[None] | None = None
-        # What was spent before this gateway was started is known before there are calls.
+        # The earlier spending is known before calls are accepted.
         recorder.when_open = self.begin
 
     def begin(self, store: Store) -> None:
-        """Read what was spent so far; called on another thread than the loop's."""
+        """Read the spending so far; called on another thread than the loop's."""
         with self._lock:
             self._follower = Follower(store)
         self._read()
 
     def start(self) -> None:
-        """Begin to look now and then."""
+        """Start polling."""
         self._task = asyncio.get_running_loop().create_task(self._go_round())
 
     async def stop(self) -> None:
-        """Look no more."""
+        """Stop polling."""
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):

@@ -1,8 +1,8 @@
-"""OpenTelemetry: a span for each exchange with the GenAI attributes, if the SDK is here and an exporter is configured.
+"""OpenTelemetry: a span per exchange with the GenAI attributes, if the SDK and an exporter are set up.
 
-Names are those of the conventions for inference spans as of November 2026. What is said becomes an attribute, as JSON
-text, only where ``OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT`` asks for it. A span belongs to the trace that
-the caller names in ``traceparent``. Bodies are read once more for it, so that calls cost nothing without traces.
+Names are those of the conventions for inference spans as of November 2026. Message contents become attributes, as JSON
+text, only if ``OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT`` enables them. A span belongs to the trace that the
+caller names in ``traceparent``. Bodies are parsed once more for it, so that calls cost nothing without traces.
 
 https://github.com/open-telemetry/semantic-conventions-genai/blob/main/docs/gen-ai/gen-ai-spans.md
 """
@@ -31,7 +31,7 @@ from cannery.wire.contract import Dialect, Rendered
 from cannery.wire.places import Places
 
 _KINDS = frozenset({"generate", "stream"})
-# The dialect that has the attributes of the conventions, and those of them that hold what was said.
+# The dialect with the attributes of the conventions, and those of them that hold message contents.
 _CONVENTIONS = "otel_genai"
 _CONTENT = frozenset(
     {
@@ -50,7 +50,7 @@ _decode = msgspec.json.Decoder().decode
 
 
 def is_configured(environment: Mapping[str, str]) -> bool:
-    """Whether somebody asked for traces."""
+    """Whether traces are configured."""
     if environment.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return False
     exporter = environment.get("OTEL_TRACES_EXPORTER", "")
@@ -61,7 +61,7 @@ def is_configured(environment: Mapping[str, str]) -> bool:
 
 
 def captures_content(environment: Mapping[str, str]) -> bool:
-    """Whether somebody asked for what is said in spans."""
+    """Whether spans are to contain message contents."""
     return environment.get(_CAPTURE, "").strip().lower() in _CAPTURING
 
 
@@ -80,7 +80,7 @@ class Telemetry:
 
     @classmethod
     def of(cls, log: Log, environment: Mapping[str, str] = os.environ) -> Telemetry | None:
-        """Telemetry, if it is configured; if the SDK is not installed, the log says so."""
+        """Telemetry, if configured; if the SDK is not installed, the log says so."""
         if not is_configured(environment):
             return None
         try:
@@ -95,7 +95,7 @@ class Telemetry:
         return cls(provider, has_content=captures_content(environment))
 
     def end(self, call: Call, upstream: Upstream | None) -> None:
-        """Make the span of an exchange; other calls have none."""
+        """Create the span of an exchange; other calls have none."""
         if call.kind not in _KINDS:
             return
         now = time_ns()
@@ -114,7 +114,7 @@ class Telemetry:
         span.end(end_time=now)
 
     def close(self) -> None:
-        """Send what is waiting; a collector that is not there is not waited for."""
+        """Send waiting spans; an unreachable collector is not waited for."""
         sending = threading.Thread(target=self._provider.shutdown, daemon=True)
         sending.start()
         sending.join(_FAREWELL_SECONDS)
@@ -123,7 +123,7 @@ class Telemetry:
 def attributes(
     call: Call, upstream: Upstream | None, *, has_content: bool = False
 ) -> dict[str, Any]:
-    """What the conventions want to know of an exchange; what was said only where that is wanted."""
+    """The attributes of an exchange by the conventions; message contents only if enabled."""
     target = call.dialect if upstream is None else upstream.dialect_for(call.dialect)
     provider = target.service.provider or vendor_of(target)
     is_echo = upstream is not None and upstream.is_echo
@@ -160,7 +160,7 @@ def _server_of(upstream: Upstream | None) -> dict[str, Any]:
 
 
 def _asked(call: Call, *, has_content: bool) -> dict[str, Any]:
-    """What the request asks for; what it says only where that is wanted."""
+    """The attributes of the request; message contents only if enabled."""
     try:
         request = call.dialect.read_request(call.body, Places())
         return _said(nativize_request(request, _CONVENTIONS, policy="allow"), has_content)
@@ -169,7 +169,7 @@ def _asked(call: Call, *, has_content: bool) -> dict[str, Any]:
 
 
 def _answered(call: Call, target: Dialect, *, has_content: bool) -> dict[str, Any]:
-    """What the answer says of itself; its words only where they are wanted."""
+    """The attributes of the answer; its text only if enabled."""
     response = call.answered
     try:
         if isinstance(response, bytes):
@@ -182,7 +182,7 @@ def _answered(call: Call, target: Dialect, *, has_content: bool) -> dict[str, An
 
 
 def _said(rendered: Rendered, has_content: bool) -> dict[str, Any]:  # noqa: FBT001 - the only one
-    """The attributes of a rendered request or answer; what is no attribute by its type becomes JSON text."""
+    """The attributes of a rendered request or answer; values that are not attribute types become JSON text."""
     found: dict[str, Any] = {}
     for name, value in _split(rendered.body).items():
         if name in _CONTENT or name.startswith("cannery."):
@@ -199,7 +199,7 @@ def _trace_headers(call: Call) -> dict[str, str]:
 
 
 def _resource(environment: Mapping[str, str]) -> Any:
-    """Who sends the spans: what the environment says, or else our own name."""
+    """The resource of the spans: from the environment, or our own name."""
     resources = import_module("opentelemetry.sdk.resources")
     named = environment.get("OTEL_SERVICE_NAME") or (
         "service.name=" in environment.get("OTEL_RESOURCE_ATTRIBUTES", "")

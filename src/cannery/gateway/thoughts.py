@@ -1,9 +1,9 @@
-"""Thoughts that a client cannot carry, put back into its next request to the upstream that had them.
+"""Restores reasoning that a client cannot carry in its next request to the upstream that produced it.
 
-A provider wants its signed thoughts back with the calls that followed them. A client of another dialect drops them.
-What a model said is kept in the store with its thoughts and signatures; here the latest are remembered by the digest of
-what followed them, and conversations that are not remembered are read from the store. Only what the target itself made
-is put back; the writer of its dialect decides which models can read it.
+A provider requires its signed reasoning with the calls that followed it. A client of another dialect drops it. The
+store keeps the model's output with reasoning and signatures; here the latest are cached by the digest of what followed
+them, and conversations that are not cached are read from the store. Only the target's own reasoning is restored; the
+writer of its dialect decides which models can read it.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ _OVERHEAD = 600
 
 
 class Lost(NamedTuple):
-    """What a client leaves out of something that the model said: thoughts before it, and what was written beside it."""
+    """What a client omits of a model's output: the reasoning before it, and its residue."""
 
     thoughts: tuple[AnyCanister, ...]
     residue: Residue | None
 
     @property
     def size(self) -> int:
-        """About how many bytes it takes."""
+        """Its approximate size in bytes."""
         texts = [part or "" for one in self.thoughts for part in _texts(one)]
         beside = "" if self.residue is None else self.residue.part or ""
         return _OVERHEAD + len(beside) + sum(map(len, texts))
 
 
 class Thoughts:
-    """What clients leave out, by scope and the digest of the history up to what it belongs to."""
+    """The omitted parts, by scope and the digest of the history up to the output that they belong to."""
 
     def __init__(self) -> None:
         self._lost: OrderedDict[tuple[str | None, bytes], Lost] = OrderedDict()
@@ -49,9 +49,9 @@ class Thoughts:
         digests: Sequence[bytes | None],
         own: str | None = None,
     ) -> None:
-        """Note what a model said, given with the digests of the history after each of its canisters.
+        """Cache a model's output, given with the digests of the history after each of its canisters.
 
-        What is in the client's ``own`` dialect it can carry.
+        A client can carry the reasoning of its ``own`` dialect.
         """
         thoughts: list[AnyCanister] = []
         for canister, digest in zip(canisters, digests, strict=True):
@@ -81,7 +81,7 @@ class Thoughts:
         target: str,
         places: Places,
     ) -> Conversation:
-        """A history with what its target had said beside it; the places of what is put in are noted."""
+        """A history with the target's omitted parts; the places of inserted canisters are recorded."""
         if not self._lost:
             return conversation
         found: list[AnyCanister] = []
@@ -107,14 +107,14 @@ class Thoughts:
 def _wanted(
     thoughts: Sequence[AnyCanister], target: str, before: Sequence[AnyCanister]
 ) -> list[AnyCanister]:
-    """The thoughts that a target had, unless the client has sent some itself."""
+    """The target's reasoning, unless the client has sent some itself."""
     if before and _is_thought(before[-1]):
         return []
     return [one for one in thoughts if _origin(one) == target]
 
 
 def _with_residue(canister: AnyCanister, residue: Residue | None, target: str) -> AnyCanister:
-    """A canister with what its target wrote beside it: signatures of calls, say."""
+    """A canister with the target's residue: signatures of calls, for example."""
     if residue is None or residue.dialect != target:
         return canister
     own = canister.residue
@@ -124,7 +124,7 @@ def _with_residue(canister: AnyCanister, residue: Residue | None, target: str) -
 
 
 def _origin(canister: AnyCanister) -> str | None:
-    """The dialect of the provider that had a thought."""
+    """The dialect of the provider that produced the reasoning."""
     held = canister.held
     if not isinstance(held, ReasoningContentClass) or held.origin is None:
         return None

@@ -1,7 +1,7 @@
-"""Where a setting stands in a TOML file: ``tomllib`` gives values without lines, so the lines are found again.
+"""The line of a setting in a TOML file: ``tomllib`` gives values without lines, so the lines are searched.
 
-Only what a person writes in a configuration is looked for: headers of tables, and keys at the
-start of a line. A value over several lines is found by its key.
+Only usual layouts are searched: table headers, and keys at the start of a line. A value over several lines is found by
+its key.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""HTTP/2 without TLS: a connection that begins with it goes on, byte for byte, to a server that speaks it.
+"""HTTP/2 without TLS: such a connection is forwarded, byte for byte, to an internal server that supports it.
 
-Few clients do, so the other server (granian) is started when the first one comes. It listens on a
-port of its own on this machine and calls the same gateway; a call keeps the client's own address.
+Few clients use it, so the internal server (granian) is started with the first one. It listens on a port of its own on
+this machine and calls the same gateway; a call keeps the client's own address.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _HOST = "127.0.0.1"
 _PATIENCE = 500
 _WAIT_SECONDS = 0.01
 _FAREWELL_SECONDS = 2.0
-# granian takes no more connections at once than this; how many calls there may be is the gateway's to say.
+# granian accepts no more connections at once than this; the gateway itself limits the calls.
 _MOST_CONNECTIONS = 16_384
 
 
@@ -48,7 +48,7 @@ class Relayed:
 
 
 class _End(asyncio.Protocol):
-    """One end of a tunnel: what comes in goes out at the other."""
+    """One end of a tunnel: its input is the other end's output."""
 
     def __init__(self) -> None:
         self.transport: Any = None
@@ -56,7 +56,7 @@ class _End(asyncio.Protocol):
         self.is_gone = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the transport."""
+        """Store the transport."""
         self.transport = transport
 
     def data_received(self, data: bytes) -> None:
@@ -65,7 +65,7 @@ class _End(asyncio.Protocol):
             self.other.transport.write(data)
 
     def pause_writing(self) -> None:
-        """Do not read more than the other end takes."""
+        """Pause reading while the other end is full."""
         if self.other is not None:
             self.other.transport.pause_reading()
 
@@ -82,18 +82,18 @@ class _End(asyncio.Protocol):
 
 
 class _InnerEnd(_End):
-    """The end at the server behind; it makes room for another client when it goes."""
+    """The end at the internal server; it makes room for another client when it closes."""
 
     def __init__(self, other: _End, clients: dict[int, str], client: str) -> None:
         super().__init__()
-        # From the start: a transport reads as soon as it is made, and the server speaks first.
+        # From the start: a transport reads as soon as it is made, and the server sends first.
         self.other = other
         self._clients = clients
         self._client = client
         self._port = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the transport, and note whose calls come through it."""
+        """Store the transport, and record which client's calls come through it."""
         super().connection_made(transport)
         self._port = int(transport.get_extra_info("sockname")[1])
         self._clients[self._port] = self._client
@@ -105,7 +105,7 @@ class _InnerEnd(_End):
 
 
 class Tunnels:
-    """All of them, and the server behind, which is started again if it is not there."""
+    """All tunnels, and the internal server, which is restarted if it is not running."""
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class Tunnels:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def hand_over(self, transport: asyncio.Transport, data: bytes) -> asyncio.Protocol:
-        """Take over a connection of which some bytes have come."""
+        """Take over a connection with the bytes received so far."""
         end = _End()
         end.connection_made(transport)
         transport.pause_reading()
@@ -154,7 +154,7 @@ class Tunnels:
         end.transport.resume_reading()
 
     def _find_port(self) -> asyncio.Task[int]:
-        """The port of the server behind; one that did not start, or has ended, is started again."""
+        """The port of the internal server; one that did not start, or has ended, is restarted."""
         found = self._port
         has_failed = found is not None and found.done() and found.exception() is not None
         has_ended = self._serving is not None and self._serving.done()
@@ -181,7 +181,7 @@ class Tunnels:
             backlog=_MOST_CONNECTIONS,
             backpressure=_MOST_CONNECTIONS,
             log_enabled=False,
-            # Beyond this the server refuses on its own; up to it the refusal is in the caller's dialect.
+            # A longer head is refused by the server itself; up to this size the refusal is in the caller's dialect.
             http2_settings=HTTP2Settings(max_headers_size=self._header_bytes),
         )
         self._serving = loop.create_task(self._serve(self._server))
@@ -198,7 +198,7 @@ class Tunnels:
         raise ConnectionError("the server for HTTP/2 did not start")
 
     async def _serve(self, server: Any) -> None:
-        """Run the server behind; why it ended is told, and the next client starts it again."""
+        """Run the internal server; the reason for its end is logged, and the next client restarts it."""
         try:
             await server.serve()
         except (OSError, RuntimeError, ValueError) as error:
@@ -211,7 +211,7 @@ class Tunnels:
         await self._application(relayed, proto)
 
     async def close(self) -> None:
-        """Stop the server behind."""
+        """Stop the internal server."""
         if self._server is None or self._serving is None:
             return
         self._server.stop()

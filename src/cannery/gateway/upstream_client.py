@@ -47,7 +47,7 @@ _FAILURES = (
     failures.TimeoutError,
     failures.TlsError,
 )
-# What the client says of a failure has addresses and headers in it, so that only the reason is taken from it.
+# The client's error messages contain addresses and headers, so only the reason is taken.
 _REASONS = (
     ("CERTIFICATE_VERIFY_FAILED", "its certificate cannot be verified"),
     ("HOSTNAME_MISMATCH", "its certificate is for another name"),
@@ -64,7 +64,7 @@ _BROKEN = ("IncompleteMessage", "ConnectionReset", "BrokenPipe", "ChannelClosed"
 
 
 class Outgoing(NamedTuple):
-    """What an upstream is asked."""
+    """A request to an upstream."""
 
     url: str
     headers: Mapping[str, str]
@@ -73,7 +73,7 @@ class Outgoing(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What an upstream answered, whole."""
+    """A whole response of an upstream."""
 
     status: int
     headers: Headers
@@ -82,7 +82,7 @@ class Answer(NamedTuple):
 
 
 class Headers:
-    """The headers of an answer; of several with one name, the first."""
+    """The headers of a response; of several with one name, the first."""
 
     __slots__ = ("_found",)
 
@@ -100,14 +100,14 @@ class Headers:
 
 
 class Heard(Protocol):
-    """An answer as it comes."""
+    """A response body as it arrives."""
 
     async def read(self) -> bytes | None:
         """The next bytes, or None at the end."""
 
 
 class Opened:
-    """An answer that has begun; it must be closed."""
+    """An open response; it must be closed."""
 
     def __init__(self, sender: Sender, response: Any, attempts: int) -> None:
         self.status: int = response.status.as_int()
@@ -125,7 +125,7 @@ class Opened:
         try:
             chunk = await anext(self._stream)
             while not isinstance(chunk, memoryview):
-                # What follows a body in the form of headers says nothing here.
+                # Trailer fields are ignored.
                 chunk = await anext(self._stream)
         except StopAsyncIteration:
             self._is_over = True
@@ -135,11 +135,11 @@ class Opened:
         return bytes(chunk)
 
     async def rest(self) -> bytes:
-        """Everything that is still to come."""
+        """The rest of the body."""
         limit = self._sender.limit
         length = self._response.content_length
         if self._stream is None and length is not None and length <= limit:
-            # Each piece is a turn of the event loop, so that what is known to be small is taken at once.
+            # Each piece costs a turn of the event loop, so a small body is read at once.
             try:
                 body = bytes(await self._response.bytes())
             except _FAILURES as failure:
@@ -157,7 +157,7 @@ class Opened:
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     async def aclose(self) -> None:
-        """Let go of the connection; another call may use it, if everything was read."""
+        """Release the connection; another call may use it, if everything was read."""
         try:
             if not self._is_over:
                 open_part = self._response if self._stream is None else self._stream
@@ -167,7 +167,7 @@ class Opened:
 
 
 class Sender:
-    """Asks one upstream."""
+    """Sends requests to one upstream."""
 
     def __init__(self, row: Row, reply_bytes: int) -> None:
         self.name = row.name
@@ -178,7 +178,7 @@ class Sender:
         self._answered = 0.0
 
     async def send(self, outgoing: Outgoing) -> Answer:
-        """Send a request and take the whole answer."""
+        """Send a request and read the whole response."""
         opened = await self.open(outgoing)
         try:
             body = await opened.rest()
@@ -187,7 +187,7 @@ class Sender:
         return Answer(opened.status, opened.headers, body, opened.attempts)
 
     async def fetch(self, url: str, headers: Mapping[str, str]) -> Answer:
-        """Get what lies at an address, in one attempt."""
+        """Fetch a URL, in one attempt."""
         opened = Opened(self, await self._ask(Outgoing(url, headers, b"", "GET")), 1)
         try:
             return Answer(opened.status, opened.headers, await opened.rest(), 1)
@@ -195,7 +195,7 @@ class Sender:
             await opened.aclose()
 
     async def open(self, outgoing: Outgoing) -> Opened:
-        """Send a request and take the answer as it comes; it must be closed."""
+        """Send a request and open the response; it must be closed."""
         attempt = 1
         while True:
             try:
@@ -214,13 +214,13 @@ class Sender:
             attempt += 1
 
     def release(self) -> None:
-        """Take note that an answer is over."""
+        """A response is finished."""
         self._answered = monotonic()
         if self._places is not None:
             self._places.release()
 
     async def _ask(self, outgoing: Outgoing) -> Any:
-        """Send a request and wait for the head of its answer."""
+        """Send a request and wait for the head of its response."""
         if self._places is not None:
             await self._take_place(self._places)
         try:
@@ -231,8 +231,8 @@ class Sender:
             raise
 
     async def _request(self, outgoing: Outgoing) -> Any:
-        # An upstream closes connections that were idle for a while, also in the moment when one is used again:
-        # then it has not seen the request.
+        # An upstream closes idle connections, sometimes at the moment when one is used again: then it has not seen the
+        # request.
         may_be_stale = monotonic() - self._answered < _IDLE_SECONDS
         url, headers, body, name = outgoing
         method = _METHODS[name]
@@ -255,7 +255,7 @@ class Sender:
             raise NoAnswerError(self.name, problem, "upstream_busy", 503) from None
 
     def describe(self, failure: Exception, *, has_begun: bool) -> NoAnswerError:
-        """What went wrong, without addresses and headers of a proxy."""
+        """The reason for a failure, without addresses and headers of a proxy."""
         text = str(failure)
         if isinstance(failure, failures.TimeoutError):
             return NoAnswerError(self.name, "did not answer in time", "upstream_timeout", 504)
@@ -315,7 +315,7 @@ def _client(row: Row) -> wreq.Client:
         "read_timeout": timedelta(seconds=row.timeouts.read),
         "pool_idle_timeout": timedelta(seconds=_IDLE_SECONDS),
         "pool_max_idle_per_host": _MOST_IDLE,
-        # The names of this machine and its network, as every other program sees them.
+        # The names of this machine and its network, as other programs resolve them.
         "dns_options": dns.DnsOptions(system_dns=True),
         "http1_only": not row.http2,
     }
@@ -339,7 +339,7 @@ def _bundle(row: Row) -> str | None:
 
 @cache
 def _roots(path: str | None) -> wreq.CertStore | bool:
-    """The authorities of a file; those that come with the client if the system has none."""
+    """The authorities of a file; those bundled with the client if the system has none."""
     if path is None:
         return True
     try:
@@ -352,7 +352,7 @@ def _roots(path: str | None) -> wreq.CertStore | bool:
 
 
 def _identity(row: Row) -> wreq.Identity:
-    """The client certificate of a row with its key, which may stand in the same file."""
+    """The client certificate of a row with its key, which may be in the same file."""
     where = f"upstream {row.name!r}, certificate"
     certificate = Path(str(row.certificate)).expanduser()
     key = Path(row.certificate_key or str(row.certificate)).expanduser()
@@ -376,7 +376,7 @@ _PRIVATE_KEY = re.compile(rb"-----BEGIN PRIVATE KEY-----.+?-----END PRIVATE KEY-
 
 
 def _wait(asked: str | None, attempt: int) -> float:
-    """How long to wait before the next attempt: what the upstream asks for, within reason."""
+    """The wait before the next attempt: the upstream's own advice, within limits."""
     wait = _BASE_WAIT * 2.0 ** (attempt - 1)
     if asked is not None:
         with contextlib.suppress(ValueError):

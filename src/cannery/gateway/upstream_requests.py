@@ -41,7 +41,7 @@ _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
 class Asked:
-    """A call as it is said to an upstream; ``echoed`` is the request that the gateway answers itself."""
+    """A call in the form of its upstream; ``echoed`` is the request that the gateway answers itself."""
 
     __slots__ = (
         "_wire",
@@ -76,15 +76,15 @@ class Asked:
         self._wire = wire
 
     def take_wire(self) -> Outgoing:
-        """What to send, which is not held here any longer: a stream may take its time."""
+        """The bytes to send, which are released here: a stream may take long."""
         wire, self._wire = self._wire, None
         if wire is None:
-            raise RuntimeError("what is to be sent was taken before")
+            raise RuntimeError("the bytes to send were already taken")
         return wire
 
 
 class Asking:
-    """Makes of calls what upstreams are asked."""
+    """Prepares the upstream requests of calls."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class Asking:
         self._keeps_bodies = keeps_bodies
 
     async def prepare(self, call: Call) -> Asked:
-        """What a call asks, and of whom; the error of one that cannot be asked is raised."""
+        """The request and the upstream of a call; an error is raised if it cannot be sent."""
         seen = self._look(call)
         if call.model is None and seen is not None:
             call.model = seen.model
@@ -130,11 +130,11 @@ class Asking:
         return asked
 
     def _look(self, call: Call) -> Glance | None:
-        """What a body says about where it goes."""
+        """The routing facts of a body."""
         return glance(call.dialect, call.body)
 
     def choose(self, call: Call) -> Choice:
-        """Who is to answer a call."""
+        """The upstream of a call."""
         if not call.candidates:
             call.candidates = self._upstreams.candidates(call.model)
             if len(call.candidates) > 1:
@@ -144,7 +144,7 @@ class Asking:
         return choice
 
     def read(self, call: Call) -> tuple[Request, Choice]:
-        """The request that a call makes, and who is to answer it."""
+        """The request of a call, and its upstream."""
         request = call.dialect.read_request(call.body, Places())
         if call.model is None and isinstance(request.model, str):
             call.model = request.model
@@ -159,7 +159,7 @@ class Asking:
         body: bytes,
         wanted: Mapping[str, str] = _NO_HEADERS,
     ) -> Outgoing:
-        """What asks an upstream for something, with the headers that its server wants with the body."""
+        """The upstream request, with the headers that its server requires with the body."""
         upstream = choice.upstream
         is_same = target is call.dialect
         headers = to_upstream(call, upstream, target)
@@ -180,7 +180,7 @@ class Asking:
         if upstream.signer is not None:
             headers = upstream.signer.sign("POST", url, headers, body)
         if body is not call.body:
-            # It is held as long as the upstream thinks, and what an encoder gives may take ten times its size.
+            # It is held while the upstream works, and an encoder's buffer may be ten times its size.
             body = bytes(memoryview(body))
         return Outgoing(url, headers, body)
 
@@ -191,7 +191,7 @@ class Asking:
         self._metrics.passed.add(choice.upstream.name)
         entry = self._recorder.open(call)
         if entry is not None:
-            # Reading the history takes the loop's time while the upstream thinks.
+            # Parsing the history uses the event loop while the upstream works.
             entry.body = call.body
             asyncio.get_running_loop().call_soon(entry.read)
         wire = self.wire(call, choice, call.dialect, _kind(call), call.body)
@@ -232,7 +232,7 @@ class Asking:
         return Asked(upstream, target, entry, wire, options=options, aliases=aliases)
 
     async def _read(self, call: Call, wanted: Continuation) -> tuple[Request, Choice]:
-        """The request that a call makes with its whole history, and who is to answer it."""
+        """The request of a call with its whole history, and its upstream."""
         if call.model is not None:
             choice = self.choose(call)
             is_same = call.dialect in choice.upstream.dialects and not choice.upstream.is_echo
@@ -246,7 +246,7 @@ class Asking:
         return request, self.choose(call)
 
     def policy(self, call: Call) -> str:
-        """What the caller wants done about losses."""
+        """The caller's policy for losses."""
         asked = call.header("x-cannery-loss-policy")
         if asked is None:
             return self._policy
@@ -307,7 +307,7 @@ def _options(call: Call, request: Request, aliases: Aliases) -> StreamOptions:
 
 
 def _is_plain(call: Call, seen: Glance | None) -> bool:
-    """Whether a body says nothing about state."""
+    """Whether a body has no state fields."""
     if call.dialect.service.continuing.reply:
         return False
     return seen is not None and not seen.is_stateful

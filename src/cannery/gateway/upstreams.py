@@ -1,7 +1,7 @@
-"""Who answers: the rows of the configuration as ready-made values, and which of them a model name leads to.
+"""Upstreams: the rows of the configuration as ready values, and the routing of model names to them.
 
-A row's URL is what a provider's SDK takes as its base URL; ``join_url`` puts a dialect's route
-behind it. A new endpoint is a row, a new spelling is a dialect, a quirk is a field.
+A row's URL is what a provider's SDK accepts as its base URL; ``join_url`` appends a dialect's route. A new endpoint is
+a row, a new spelling is a dialect, a quirk is a field.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MOST_KEPT = 10_000
 
 
 def _default_rows() -> tuple[Row, ...]:
-    """What an environment variable alone makes available: a row for each host, with all dialects that it serves."""
+    """The rows that environment variables alone provide: one for each host, with all its dialects."""
     hosts: dict[Host, list[Dialect]] = {}
     for dialect in all_dialects():
         if dialect.service.host is not None:
@@ -52,7 +52,7 @@ DEFAULT_ROWS = _default_rows()
 
 
 class UnknownModelError(NotFoundError):
-    """No upstream answers to this model name."""
+    """No upstream has this model name."""
 
     def __init__(self, model: str | None, known: Iterable[str]) -> None:
         shown = "no model was named" if model is None else f"no upstream has the model {model!r}"
@@ -62,23 +62,23 @@ class UnknownModelError(NotFoundError):
 
 
 class Credential(NamedTuple):
-    """What a caller shows to its provider; ``scheme`` tells where it stood, None in a query."""
+    """A caller's credential for its provider; ``scheme`` is the place it came in, None for a query."""
 
     value: str
     scheme: str | None
 
 
 class Upstream(Struct, frozen=True):
-    """One upstream, ready to be asked."""
+    """One upstream, ready to use."""
 
     row: Row
     key: str | None
     dialects: tuple[Dialect, ...]
-    # The same row with its other keys, and which of them this one is.
+    # The same row with its other keys, and the position of this one.
     others: tuple[Upstream, ...] = ()
     number: int = 0
     signer: Signer | None = None
-    # For each dialect the service that the row names, and the dialect as it is spoken there.
+    # For each dialect the service in the row, and the dialect in its form.
     served: Mapping[str, tuple[Variant, Dialect]] = {}
     _urls: dict[tuple[str, str, str | None], str] = msgspec.field(default_factory=dict)
     _headers: dict[str, dict[str, str]] = msgspec.field(default_factory=dict)
@@ -90,11 +90,11 @@ class Upstream(Struct, frozen=True):
 
     @property
     def is_echo(self) -> bool:
-        """Whether it is the built-in one that repeats what it is told."""
+        """Whether it is the built-in echo."""
         return self.row.name == ECHO
 
     def dialect_for(self, caller: Dialect) -> Dialect:
-        """The dialect to speak to it: the caller's own if it knows it."""
+        """The dialect for its requests: the caller's own if it supports it."""
         return caller if caller in self.dialects else self.dialects[0]
 
     def rules(self, dialect: Dialect, model: str | None) -> Rules | None:
@@ -104,17 +104,17 @@ class Upstream(Struct, frozen=True):
         return msgspec.structs.replace(dialect.rules_of(model), **self.row.quirks)
 
     def endpoint(self, dialect: Dialect) -> Dialect:
-        """A dialect with the routes, headers and errors of the service that is spoken to."""
+        """A dialect with the routes, headers and errors of the row's service."""
         found = self.served.get(dialect.name)
         return dialect if found is None else found[1]
 
     def variant(self, dialect: Dialect) -> Variant | None:
-        """The envelope in which a dialect is spoken to it, if there is one."""
+        """The variant in which it uses a dialect, if any."""
         found = self.served.get(dialect.name)
         return None if found is None else found[0]
 
     def url(self, dialect: Dialect, kind: str, model: str | None) -> str:
-        """The address of an endpoint; NotFoundError if the dialect has none of that kind."""
+        """The URL of an endpoint; NotFoundError if the dialect has none of that kind."""
         key = (dialect.name, kind, model)
         found = self._urls.get(key)
         if found is None:
@@ -133,7 +133,7 @@ class Upstream(Struct, frozen=True):
         return url if variant is None or not variant.query else f"{url}?{variant.query}"
 
     def _route(self, dialect: Dialect, kind: str) -> Route:
-        """The endpoint of a kind: as the row has it, or as the service has."""
+        """The endpoint of a kind: the row's own, or the service's."""
         for wanted in (kind, "generate") if kind == "stream" else (kind,):
             own = self.row.paths.get(wanted)
             if own is not None:
@@ -144,7 +144,7 @@ class Upstream(Struct, frozen=True):
         raise NotFoundError(f"{self.name}: {dialect.name} has no endpoint to {kind}")
 
     def body(self, dialect: Dialect, kind: str, written: bytes, headers: dict[str, str]) -> bytes:
-        """A body as this endpoint wants it: without some fields, and with others, which may come from headers."""
+        """A body in this endpoint's form: some fields removed, and others added, which may come from headers."""
         variant = self.variant(dialect)
         if variant is not None:
             written = close_body(variant, self._route(dialect, kind).path, written, headers)
@@ -155,7 +155,7 @@ class Upstream(Struct, frozen=True):
     ) -> dict[str, str]:
         """The headers of a request, authentication included.
 
-        The caller's own credential goes where it stood if the caller speaks the same dialect: a token is no API key.
+        The caller's own credential keeps its place if the caller uses the same dialect: a token is not an API key.
         """
         if credential is not None and self.row.forward_key:
             scheme = credential.scheme if is_same else None
@@ -182,14 +182,14 @@ class Upstream(Struct, frozen=True):
 
 
 class Choice(Struct, frozen=True):
-    """The upstream for a call, and what the model is called there."""
+    """The upstream for a call, and its name for the model."""
 
     upstream: Upstream
     model: str | None
 
     @property
     def place(self) -> tuple[str, int]:
-        """Which row it is, and which of its keys."""
+        """The position of the row, and of its key."""
         return self.upstream.name, self.upstream.number
 
 
@@ -213,13 +213,13 @@ class Upstreams:
         self._chosen: dict[str | None, tuple[Choice, ...]] = {}
 
     def choose(self, model: str | None) -> Choice:
-        """Who is first to answer to a model name."""
+        """The first upstream for a model name."""
         return self.candidates(model)[0]
 
     def candidates(self, model: str | None) -> tuple[Choice, ...]:
-        """Who answers to a model name: by alias, by ``upstream/model``, then by pattern.
+        """The upstreams for a model name: by alias, by ``upstream/model``, then by pattern.
 
-        Several rows with one alias, and several keys of a row, are asked in turn.
+        Several rows with one alias, and several keys of a row, are tried in turn.
         """
         found = self._chosen.get(model)
         if found is None:
@@ -236,7 +236,7 @@ class Upstreams:
     def _choose(self, model: str | None) -> list[Choice]:
         name = "" if model is None else model.removeprefix("models/")
         if not {".", ".."}.isdisjoint(name.split("/")):
-            # Some dialects have the model in the path, where this would lead to another endpoint.
+            # Some dialects have the model in the path, where this would select another endpoint.
             raise UnknownModelError(model, self._by_name)
         named = [upstream for upstream in self.all if name in upstream.row.aliases]
         if named:
@@ -254,7 +254,7 @@ class Upstreams:
         return self._by_name.get(name)
 
     def model_names(self) -> list[tuple[str, str]]:
-        """Each model that is known by name, with its upstream."""
+        """Each model known by name, with its upstream."""
         found: dict[str, str] = {}
         for upstream in self.all:
             for name in (*upstream.row.aliases, *upstream.row.models):
@@ -264,7 +264,7 @@ class Upstreams:
 
 
 def is_pattern(name: str) -> bool:
-    """Whether a name of the configuration stands for several models."""
+    """Whether a name in the configuration is a pattern."""
     return not set("*?[").isdisjoint(name)
 
 
@@ -286,10 +286,10 @@ def _upstream(row: Row, environment: Mapping[str, str]) -> Upstream:
 
 
 def join_url(base: str, path: str, dialect: Dialect) -> str:
-    """A route behind a base URL, whether or not the base already has the version in it.
+    """Append a route to a base URL, whether or not the base already includes the version.
 
     Servers of some dialects live below any path (``/api/v1``, ``/v1beta/openai``), so for them a base with a path is
-    taken to have the version in it.
+    taken to include the version.
     """
     base = base.rstrip("/")
     root = urlsplit(base).path

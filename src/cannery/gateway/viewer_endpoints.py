@@ -1,8 +1,8 @@
 """The viewer over HTTP: access, pages sent in pieces, and live answers as server-sent events.
 
-Pages are rendered on threads of their own, so that neither calls nor the recorder wait for them. Access is that of the
-gateway: its names (``hosts``), its rule for pages of other origins, its keys and their scopes. A browser sends a key
-once and gets a cookie for it; a program sends it with each request.
+Pages are rendered on threads of their own, so that neither calls nor the recorder wait for them. Access control is the
+gateway's: its host names (``hosts``), its rule for pages of other origins, its keys and their scopes. A browser sends a
+key once and gets a cookie for it; a program sends it with each request.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ _STREAM = "text/event-stream"
 
 
 class Source(Protocol):
-    """What the viewer shows, and to whom."""
+    """The viewer's data, and its access rules."""
 
     @property
     def keys(self) -> Keyring:
-        """The keys that open it."""
+        """The keys that give access."""
 
     @property
     def origins(self) -> Origins:
@@ -56,25 +56,25 @@ class Source(Protocol):
 
     @property
     def is_read_only(self) -> bool:
-        """Whether nothing can be changed."""
+        """Whether changes are disabled."""
 
     @property
     def is_draining(self) -> bool:
-        """Whether the server stops."""
+        """Whether the server is stopping."""
 
     @property
     def endpoints(self) -> Mapping[str, Endpoint]:
-        """Where each dialect is spoken."""
+        """The URL of each dialect."""
 
     @property
     def silent_seconds(self) -> float:
-        """How long a connection may be silent."""
+        """The longest silence of a connection."""
 
     def store(self, scope: str | None) -> Store:
-        """The store as a scope sees it; StoreUnavailableError if it cannot be had."""
+        """The store as a scope sees it; StoreUnavailableError if it is not available."""
 
     def running(self, scope: str | None) -> RunningWithin:
-        """What is being answered, as a scope sees it."""
+        """The active exchanges that a scope may see."""
 
 
 class Viewing:
@@ -87,7 +87,7 @@ class Viewing:
         self._followers = 0
 
     def close(self) -> None:
-        """Let go of the threads."""
+        """Stop the threads."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     async def answer(self, scope: Scope, proto: HTTPProtocol) -> None:
@@ -95,7 +95,7 @@ class Viewing:
         try:
             await self._answer(scope, proto)
         except ProtocolClosed:
-            # The caller has gone.
+            # The caller has disconnected.
             return
 
     async def _answer(self, scope: Scope, proto: HTTPProtocol) -> None:
@@ -158,7 +158,7 @@ class Viewing:
             )
 
     async def _send(self, proto: HTTPProtocol, scope: Scope, answer: Answer) -> None:
-        """Send an answer; one in pieces is made as fast as the client takes it."""
+        """Send an answer; a page in pieces is rendered as fast as the client reads it."""
         body = answer.body
         if scope.method == "HEAD":
             proto.response_bytes(answer.status, answer.headers, b"")
@@ -174,7 +174,7 @@ class Viewing:
     # --- keys ----------------------------------------------------------------------------------
 
     def _key(self, scope: Scope, proto: HTTPProtocol) -> Key | Answer | None:
-        """The key that somebody shows, None where none is asked for, else the page that asks for one."""
+        """The key of a caller, None if none is required, otherwise the login page."""
         keys = self._source.keys
         if not keys:
             return None
@@ -194,7 +194,7 @@ class Viewing:
         return call.key
 
     def _session(self, asked: Asked) -> Answer:
-        """Take a key and give a cookie for it, or take the cookie back."""
+        """Accept a key and set a cookie for it, or delete the cookie."""
         if asked.path == "/logout":
             return Answer(
                 303, [*safe_headers(), ("location", ROOT), ("set-cookie", _set_cookie("", 0))], b""
@@ -214,9 +214,9 @@ class Viewing:
     # --- live ----------------------------------------------------------------------------------
 
     async def _follow(self, proto: HTTPProtocol, asked: Asked) -> None:
-        """Tell a page what happens, until it or the gateway goes."""
+        """Send live events to a page, until it or the gateway disconnects."""
         if self._followers >= _MOST_FOLLOWERS:
-            answer = refusal(asked, 503, "too many pages follow already")
+            answer = refusal(asked, 503, "too many pages with live updates are open; close some")
             proto.response_bytes(answer.status, answer.headers, b"")
             return
         try:
@@ -266,12 +266,12 @@ def _event(told: tuple[str, Any]) -> bytes:
 
 
 def _next(pieces: Iterator[bytes]) -> bytes | None:
-    """The next piece of a page, None at its end; what breaks halfway is said where it breaks."""
+    """The next piece of a page, None at its end; an error in the middle is shown at its place."""
     try:
         return next(pieces, None)
     except CanneryError as error:
         words = str(error).replace("&", "&amp;").replace("<", "&lt;")
-        return f'<p class="notice bad">This page breaks off here: {words}</p>'.encode()
+        return f'<p class="notice bad">The rest of this page is missing: {words}</p>'.encode()
 
 
 def _query(scope: Scope) -> dict[str, str]:
@@ -291,9 +291,9 @@ async def _form(scope: Scope, proto: HTTPProtocol) -> dict[str, str]:
 
 
 def _foreign(scope: Scope, origins: Origins) -> str:
-    """Why a request of a page of another site is refused; "" if it is none.
+    """Why a request of another site's page is refused; "" if it is allowed.
 
-    Links from anywhere may lead here, but only pages of this very site may load parts of it or change anything.
+    Links from any site are allowed, but only pages of this site may load parts of it or change anything.
     """
     origin = scope.headers.get("origin")
     if origin is not None:
@@ -321,6 +321,6 @@ def _set_cookie(value: str, seconds: int) -> str:
 
 
 def _onward(path: str, query: str) -> str:
-    """Where to go once there is a key; a key in the address does not go along."""
+    """The redirect target after a login, without a key in the query."""
     kept = "&".join(pair for pair in query.split("&") if pair and not pair.startswith("key="))
     return f"{path}?{kept}" if kept else path

@@ -1,4 +1,4 @@
-"""Serves the viewer: in the gateway, or in ``cannery view`` with a store that is only read."""
+"""Serves the viewer: in the gateway, or in ``cannery view`` with a read-only store."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class GatewaySource:
 
     @property
     def keys(self) -> Keyring:
-        """The keys that open it, as they are configured now."""
+        """The keys of the current configuration."""
         return self._gateway.keys
 
     @property
@@ -48,17 +48,17 @@ class GatewaySource:
 
     @property
     def is_draining(self) -> bool:
-        """Whether the gateway stops."""
+        """Whether the gateway is stopping."""
         return self._gateway.is_draining
 
     @property
     def silent_seconds(self) -> float:
-        """How long a connection may be silent."""
+        """The longest silence of a connection."""
         return self._gateway.limits.idle_seconds
 
     @property
     def endpoints(self) -> Mapping[str, Endpoint]:
-        """Where each dialect is spoken: the upstreams first, then the providers themselves."""
+        """The URL of each dialect: the upstreams first, then the providers themselves."""
         rows = (*DEFAULT_ROWS, *reversed(self._gateway.settings.upstreams))
         return {
             dialect: Endpoint(row.url.rstrip("/"), (row.key_variables or ("API_KEY",))[0])
@@ -71,12 +71,12 @@ class GatewaySource:
         return self._gateway.recorder.view(scope)
 
     def running(self, scope: str | None) -> RunningWithin:
-        """What is being answered."""
+        """The active exchanges."""
         return self._gateway.lasting.running.within(scope)
 
 
 class StoreSource:
-    """A store of this machine, for its user."""
+    """A store on this machine, for its user."""
 
     is_read_only = True
     is_draining = False
@@ -97,7 +97,7 @@ class StoreSource:
         return self._store if scope is None else self._store.within(scope)
 
     def running(self, scope: str | None) -> RunningWithin:
-        """Nothing is answered here."""
+        """None: nothing is answered here."""
         return Running().within(scope)
 
 
@@ -130,7 +130,7 @@ def view(
     is_opened: bool,
     ready: Callable[[int], object] | None = None,
 ) -> None:
-    """Serve the viewer for a store until told to stop; ``path`` is the page to begin with."""
+    """Serve the viewer for a store until told to stop; ``path`` is the first page."""
     asyncio.run(_view(StoreSource(store), host, port, path, announce, is_opened, ready))
 
 
@@ -165,7 +165,7 @@ async def _view(
     if ready is not None:
         ready(taken.getsockname()[1])
     if is_opened:
-        # A browser may take its time to come up, and some wait until it is closed.
+        # A browser may take a while to start, and some block until they are closed.
         threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
     await stopping.wait()
     source.is_draining = True
@@ -174,6 +174,6 @@ async def _view(
 
 
 def _refuse_http2(transport: asyncio.Transport) -> asyncio.Protocol:
-    """HTTP/2 is not spoken here; browsers use it over TLS only."""
+    """HTTP/2 is not supported here; browsers use it over TLS only."""
     transport.close()
     return asyncio.Protocol()
