@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from cannery.messages.absence import absent
 from cannery.messages.content import (
+    Citation,
     DataContentClass,
     OpaqueContentClass,
     TextualContentClass,
@@ -68,6 +69,7 @@ class WrittenPart:
         # Whether only its start has arrived.
         self.is_silent = True
         self.words: list[str] = []
+        self.cited: list[Citation] = []
 
     @property
     def said(self) -> str:

@@ -14,7 +14,7 @@ from orjson import Fragment
 from cannery.dialects.anthropic_messages.models import NAME
 from cannery.dialects.anthropic_messages.reading import BARE, INLINE, STRING
 from cannery.families.blocks.contents import PDF
-from cannery.families.blocks.writing import SPOKEN, TurnWriter
+from cannery.families.blocks.writing import TurnWriter
 from cannery.families.claude.models import is_same_family
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
@@ -39,12 +39,13 @@ from cannery.wire.bodies import Object
 from cannery.wire.citations import report_approximated
 from cannery.wire.contents import Medium
 from cannery.wire.contract import Piece
-from cannery.wire.foreign import report_residue, says_only_text
+from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Place
 from cannery.wire.media import WEB_IMAGES, is_text_file
 from cannery.wire.residues import own_residue, recall
 
 _UNMARKED = frozenset({"thinking", "redacted_thinking"})
+_SYSTEM = frozenset({SupervisorCanisterClass})
 _MEDIA = frozenset({"image", "document", "search_result"})
 # Canisters whose bare text is a message of its own. Messages and results without content, by the form that remembers
 # it.
@@ -90,15 +91,10 @@ class MessageWriter(TurnWriter):
         if not pieces:
             return absent
         head: Any = pieces[0].canister
-        held = head.held
-        if (
-            head.rank != "developer"
-            and type(held) is str
-            and held
-            and not held.isspace()
-            and says_only_text(pieces, NAME, self.report)
-        ):
-            return held
+        if head.rank != "developer":
+            alone = self._alone(pieces, _SYSTEM)
+            if alone is not None:
+                return alone
         blocks = self.blocks(pieces, "system")
         if not blocks:
             return absent
@@ -107,17 +103,12 @@ class MessageWriter(TurnWriter):
 
     def message(self, turn: list[Piece], role: str) -> Object | None:
         """The message of a turn; None if it is empty."""
-        head = turn[0].canister
-        residue, held = head.residue, head.held
-        if (
-            type(head) in SPOKEN
-            and type(held) is str
-            and held
-            and not held.isspace()
-            and ((residue is None and len(turn) == 1) or says_only_text(turn, NAME, self.report))
-        ):
+        alone = self._alone(turn)
+        if alone is not None:
             self._last_place = turn[0].place
-            return {"role": role, "content": held}
+            return {"role": role, "content": alone}
+        head = turn[0].canister
+        residue = head.residue
         if residue is not None and residue.dialect != NAME:
             residue = None
         shape = ""

@@ -31,7 +31,7 @@ from cannery.dialects.bedrock_converse.reading import (
 from cannery.dialects.bedrock_converse.settings import write_settings
 from cannery.dialects.bedrock_converse.tools import NAME, write_mark
 from cannery.families.blocks.contents import PDF
-from cannery.families.blocks.writing import SPOKEN, TurnWriter, as_file
+from cannery.families.blocks.writing import TurnWriter, as_file
 from cannery.messages.canisters import (
     AnyCanister,
     DocumentCanisterClass,
@@ -57,7 +57,7 @@ from cannery.wire.bodies import Object
 from cannery.wire.citations import report_approximated
 from cannery.wire.contents import Medium
 from cannery.wire.contract import Piece
-from cannery.wire.foreign import report_residue, says_only_text
+from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Place, Report
 from cannery.wire.media import SEARCH_RESULT
 from cannery.wire.residues import NO_WORDS, form_words, own_residue, recall, recall_settings
@@ -107,17 +107,10 @@ class ConverseWriter(TurnWriter):
 
     def message(self, turn: list[Piece], role: str) -> Object | None:
         """The message of a turn; None if it is empty."""
-        head = turn[0].canister
-        held = head.held
-        if (
-            type(held) is str
-            and type(head) in SPOKEN
-            and held
-            and not held.isspace()
-            and says_only_text(turn, NAME, self.report)
-        ):
-            return {"role": role, "content": [{"text": held}]}
-        residue = own_residue(head, NAME)
+        alone = self._alone(turn)
+        if alone is not None:
+            return {"role": role, "content": [{"text": alone}]}
+        residue = own_residue(turn[0].canister, NAME)
         message: Object = {"role": role}
         if residue is not None and residue.envelope is not None:
             message = recall(message, residue.envelope)

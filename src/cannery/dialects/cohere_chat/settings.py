@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cannery.families.chat.settings import take_choice, tool_names
+from cannery.families.chat.settings import is_spelled, take_choice, tool_names
 from cannery.families.chat.tools import write_tools
 from cannery.messages.absence import absent
 from cannery.messages.json_text import decode_json, write_json
@@ -12,15 +12,14 @@ from cannery.messages.requests import (
     OutputFormat,
     Request,
     Thinking,
-    Tool,
     ToolChoice,
     new_output_format,
     new_thinking,
 )
 from cannery.wire.bodies import Object
-from cannery.wire.controls import BUDGETS, budget_of, drop_choice, field_of, is_possible
+from cannery.wire.controls import BUDGETS, budget_of, drop_choice, is_possible
 from cannery.wire.losses import Report
-from cannery.wire.residues import nested, own_residue, set_again
+from cannery.wire.residues import nested, set_again
 from cannery.wire.setting_reading import NOT_READ, Reading, Said
 from cannery.wire.settings import (
     FLAG,
@@ -149,26 +148,16 @@ def _write_thinking(thinking: Thinking, to: Writing) -> Object:
 
 def _write_tools(request: Request, body: Object, report: Report) -> None:
     """The tools; strictness is set once for all of them, because a single tool cannot be strict."""
-    write_tools(NAME, request, body, report, has_freeform=False)
-    residue = own_residue(request, NAME)
-    is_same = request.source == NAME
-    if is_same and STRICT not in ((None if residue is None else residue.form) or "").split():
-        return
     tools = [tool for tool in request.tools if tool.hosted is absent]
-    if tools and all(tool.strict is True for tool in tools):
+    is_strict = bool(tools) and all(tool.strict is True for tool in tools)
+    unstrict = "" if is_strict else "Cohere follows all tools strictly or none"
+    write_tools(NAME, request, body, report, has_freeform=False, unstrict=unstrict)
+    if request.source == NAME and not is_spelled(request, NAME, STRICT):
+        return
+    if is_strict:
         body[STRICT] = True
-    elif not is_same:
-        _report_strict(tools, request, report)
     for tool in body.get("tools", ()):
         tool.get("function", {}).pop("strict", None)
-
-
-def _report_strict(tools: list[Tool], request: Request, report: Report) -> None:
-    for tool in tools:
-        if tool.strict is True:
-            place = report.tool_place(request.tools.index(tool))
-            detail = "Cohere follows all tools strictly or none"
-            report.lose("FIELD_DROPPED", place, detail, field_of(tool, report, "strict"))
 
 
 _FIVE = at_most(5, "Cohere takes five stop sequences")

@@ -221,19 +221,11 @@ class CohereStreamReader(EventReader[OpenPart]):
     }
 
 
-class _Part(WrittenPart):
-    """A part, with the citations that wait until its text is complete."""
-
-    def __init__(self, start: PartStart) -> None:
-        super().__init__(start)
-        self.late: list[Citation] = []
-
-
-class CohereStreamWriter(EventWriter[_Part]):
+class CohereStreamWriter(EventWriter[WrittenPart]):
     """Consumes events and gives the bytes of named events."""
 
     dialect = NAME
-    part = _Part
+    part = WrittenPart
 
     def __init__(self, options: StreamOptions) -> None:
         super().__init__(options)
@@ -257,7 +249,7 @@ class CohereStreamWriter(EventWriter[_Part]):
             body["delta"] = {"message": message}
         return named_frame(kind, body)
 
-    def open(self, part: _Part) -> bytes:
+    def open(self, part: WrittenPart) -> bytes:
         """Begin a part; thoughts of other dialects begin with their first text."""
         if part.kind == "invocation":
             return self._call(part)
@@ -268,19 +260,19 @@ class CohereStreamWriter(EventWriter[_Part]):
         is_known = part.kind in ("text", "refusal") or self._is_own_thought(part)
         return self._content(part, block) if block or (is_known and not is_plan) else b""
 
-    def _content(self, part: _Part, block: Object | None = None) -> bytes:
+    def _content(self, part: WrittenPart, block: Object | None = None) -> bytes:
         part.number, self._contents = self._contents, self._contents + 1
         tag = "thinking" if part.kind == "reasoning" else "text"
         return self._event("content-start", part.number, content=block or {"type": tag, tag: ""})
 
-    def _call(self, part: _Part) -> bytes:
+    def _call(self, part: WrittenPart) -> bytes:
         part.number, self._calls = self._calls, self._calls + 1
         function = {"name": part.start.name, "arguments": ""}
         call = {"id": part.start.identifier, "type": "function", "function": function}
         call = self._recall(call, part.start)
         return self._event("tool-call-start", part.number, tool_calls=call)
 
-    def more(self, part: _Part, event: Delta) -> bytes:
+    def more(self, part: WrittenPart, event: Delta) -> bytes:
         """More of a part."""
         if event.channel == "citation":
             return self._cite(part, event.citation)
@@ -298,25 +290,25 @@ class CohereStreamWriter(EventWriter[_Part]):
         part.words.append(event.text)
         return self._event("content-delta", part.number, content={"text": event.text})
 
-    def _think(self, part: _Part, event: Delta) -> bytes:
+    def _think(self, part: WrittenPart, event: Delta) -> bytes:
         words = self._thought(part, event)
         if self._own(part.start).form == PLAN:
             return self._event("tool-plan-delta", None, tool_plan=words)
         begun = b"" if part.number is not None else self._content(part)
         return begun + self._event("content-delta", part.number, content={"thinking": words})
 
-    def _arguments(self, part: _Part, words: str) -> bytes:
+    def _arguments(self, part: WrittenPart, words: str) -> bytes:
         if not words:
             return b""
         part.is_silent = False
         call = {"function": {"arguments": words}}
         return self._event("tool-call-delta", part.number, tool_calls=call)
 
-    def _cite(self, part: _Part, citation: Citation | None) -> bytes:
+    def _cite(self, part: WrittenPart, citation: Citation | None) -> bytes:
         if citation is None or part.number is None or not is_said(citation):
             return b""
         if citation.dialect != NAME and citation.end is None:
-            part.late.append(citation)
+            part.cited.append(citation)
             return b""
         return self._cited(write_citation(citation, part.said, part.number))
 
@@ -325,12 +317,12 @@ class CohereStreamWriter(EventWriter[_Part]):
         begun = self._event("citation-start", number, citations=citation)
         return begun + self._event("citation-end", number)
 
-    def end(self, part: _Part, event: PartEnd) -> bytes:  # noqa: ARG002 - it says nothing more
+    def end(self, part: WrittenPart, event: PartEnd) -> bytes:  # noqa: ARG002 - it says nothing more
         """Write what was kept, and end the content or the call."""
         if part.number is None:
             return b""
         if part.kind != "invocation":
-            late = [write_citation(each, part.said, part.number) for each in part.late]
+            late = [write_citation(each, part.said, part.number) for each in part.cited]
             written = b"".join(map(self._cited, late))
             return written + self._event("content-end", part.number)
         written = b""

@@ -35,13 +35,12 @@ from cannery.families.gemini.errors import facts_of, status_of
 from cannery.messages.absence import absent
 from cannery.messages.canisters import AnyCanister, new_invocation
 from cannery.messages.checked import now
-from cannery.messages.content import Citation, ReasoningContentClass, new_opaque
+from cannery.messages.content import ReasoningContentClass, new_opaque
 from cannery.messages.events import (
     Delta,
     Failure,
     Finish,
     PartEnd,
-    PartStart,
     Start,
     Unknown,
     UsageReport,
@@ -317,19 +316,11 @@ class InteractionsStreamReader(EventReader[OpenPart]):
 # --- writing -----------------------------------------------------------------------------------
 
 
-class _Part(WrittenPart):
-    """A part, with the citations of its text."""
-
-    def __init__(self, start: PartStart) -> None:
-        super().__init__(start)
-        self.cited: list[Citation] = []
-
-
-class InteractionsStreamWriter(EventWriter[_Part]):
+class InteractionsStreamWriter(EventWriter[WrittenPart]):
     """Consumes events and gives the bytes of a stream."""
 
     dialect = NAME
-    part = _Part
+    part = WrittenPart
 
     def __init__(self, options: StreamOptions) -> None:
         super().__init__(options)
@@ -383,13 +374,13 @@ class InteractionsStreamWriter(EventWriter[_Part]):
     def _stop(self, index: int | None) -> bytes:
         return self._emit("step.stop", index=index)
 
-    def _step(self, part: _Part, value: Object) -> bytes:
+    def _step(self, part: WrittenPart, value: Object) -> bytes:
         """Begin a step of its own."""
         sealed = self._seal()
         part.number, self._count = self._count, self._count + 1
         return sealed + self._emit("step.start", index=part.number, step=value)
 
-    def _said(self, part: _Part) -> bytes:
+    def _said(self, part: WrittenPart) -> bytes:
         """Begin a ``model_output``, or continue one if this dialect had both contents in it."""
         own = self._own(part.start)
         if self._output is not None and not (own.envelope or "opens" in (own.form or "")):
@@ -400,11 +391,11 @@ class InteractionsStreamWriter(EventWriter[_Part]):
             self._output = part.number
         return told
 
-    def _end_said(self, part: _Part) -> bytes:
+    def _end_said(self, part: WrittenPart) -> bytes:
         """End a content; in this dialect's own stream the next part decides whether its step continues."""
         return b"" if self._is_same else self._stop(part.number)
 
-    def open(self, part: _Part) -> bytes:
+    def open(self, part: WrittenPart) -> bytes:
         """Begin a part."""
         start = part.start
         match part.kind:
@@ -420,7 +411,7 @@ class InteractionsStreamWriter(EventWriter[_Part]):
             case _:
                 return b""
 
-    def _whole(self, part: _Part) -> bytes:
+    def _whole(self, part: WrittenPart) -> bytes:
         """Write a part that arrives at once: model output, or a step that only this dialect understands."""
         content, own, step = part.start.content, self._own(part.start), self._own_block(part)
         if isinstance(content, ReasoningContentClass):
@@ -436,7 +427,7 @@ class InteractionsStreamWriter(EventWriter[_Part]):
             told += self._step_delta(part.number, shown.pop("type"), **shown)
         return told
 
-    def _whole_thought(self, part: _Part, content: ReasoningContentClass) -> bytes:
+    def _whole_thought(self, part: WrittenPart, content: ReasoningContentClass) -> bytes:
         texts = [words for words in (*content.texts, *content.summaries) if words]
         part.start = replace(part.start, kind="reasoning", origin=content.origin, content=None)
         part.kind = "reasoning"
@@ -447,7 +438,7 @@ class InteractionsStreamWriter(EventWriter[_Part]):
         deltas.append(Delta(index, content.signature or "", "signature"))
         return b"".join([self.open(part), *(self.more(part, delta) for delta in deltas)])
 
-    def more(self, part: _Part, event: Delta) -> bytes:
+    def more(self, part: WrittenPart, event: Delta) -> bytes:
         """Write more of a part; arguments and citations are kept until its end."""
         kind, words = event.channel, event.text
         if part.kind == "reasoning":
@@ -467,7 +458,7 @@ class InteractionsStreamWriter(EventWriter[_Part]):
                 return self._step_delta(part.number, "text", text=words, **more)
         return b""
 
-    def end(self, part: _Part, event: PartEnd) -> bytes:
+    def end(self, part: WrittenPart, event: PartEnd) -> bytes:
         """Write what was kept, and end the step."""
         if part.number is None:
             return b""
@@ -489,14 +480,14 @@ class InteractionsStreamWriter(EventWriter[_Part]):
             case _:
                 return self._citations(part, said) + self._end_said(part)
 
-    def _arguments(self, part: _Part, said: str) -> bytes:
+    def _arguments(self, part: WrittenPart, said: str) -> bytes:
         if not said.strip():
             return b""
         value = call_input(said, is_freeform=part.start.is_freeform)
         words = encode(value).decode() if type(value) is dict else said
         return self._step_delta(part.number, "arguments_delta", arguments=words)
 
-    def _citations(self, part: _Part, said: str) -> bytes:
+    def _citations(self, part: WrittenPart, said: str) -> bytes:
         cited = [*filter(is_sayable, part.cited)]
         if not cited:
             return b""

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from cannery.dialects.otel_genai.hosted import BLOCK, CALL, RESPONSE, kept_block
-from cannery.dialects.otel_genai.settings import NAME, RESIDUE, is_usual_object
+from cannery.dialects.otel_genai.settings import NAME, RESIDUE, converted, is_usual_object
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
     AnyCanister,
@@ -208,7 +208,7 @@ class MessageReader(Reader):
         """The residue of a part: its own, or that of another dialect if there is nothing beside it."""
         left.pop("type", None)
         if left.keys() == {RESIDUE} and envelope is None and not words:
-            found = _converted(left[RESIDUE], Residue)
+            found = converted(left[RESIDUE], Residue)
             if found is not None and found.dialect != NAME:
                 return found  # type: ignore[no-any-return]
         return _kept(left, envelope, words)
@@ -315,7 +315,7 @@ class MessageReader(Reader):
         if type(part.get("content")) is not str:
             return None
         text = part.pop("content")
-        cited = _converted(part.get("cannery.citations"), tuple[Citation, ...])
+        cited = converted(part.get("cannery.citations"), tuple[Citation, ...])
         mime_type = part.get("cannery.mime_type")
         if not cited and type(mime_type) is not str:
             return text
@@ -335,7 +335,7 @@ class MessageReader(Reader):
         text = part.get("content")
         if type(text) is not str:
             return None
-        more = _converted(part.get("cannery.reasoning"), Reasoning)
+        more = converted(part.get("cannery.reasoning"), Reasoning)
         if more is not None:
             made = new_reasoning(
                 more.texts, more.summaries, more.signature, more.encrypted, more.origin
@@ -377,7 +377,7 @@ class MessageReader(Reader):
 
     def _file_facts(self, part: Object) -> tuple[Any, ...]:
         """Name, context, switch and chunks of a file; none if they are not as a writer wrote them."""
-        more = _converted(part["cannery.file"], File)
+        more = converted(part["cannery.file"], File)
         if more is None:
             return ()
         chunks = [self._inner(item) for item in more.chunks or ()]
@@ -454,13 +454,3 @@ def _kept(left: Object | None, envelope: Object | None, words: list[str]) -> Res
         None if envelope is None else write_json(envelope),
         " ".join(words) or None,
     )
-
-
-def _converted(value: Any, kind: Any) -> Any:
-    """A value converted to a type of ours; None if it does not fit."""
-    if type(value) not in (dict, list):
-        return None
-    try:
-        return msgspec.convert(value, kind)
-    except msgspec.ValidationError:
-        return None

@@ -6,6 +6,7 @@ Residue restores the original. For another dialect an empty turn is not sent, an
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Container
 from typing import Any
 
 from cannery.families.blocks.contents import BlockWriter
@@ -26,6 +27,7 @@ from cannery.messages.content import (
 )
 from cannery.wire.bodies import Object
 from cannery.wire.contract import Piece
+from cannery.wire.foreign import says_only_text
 from cannery.wire.markers import ERROR_PREFIX
 from cannery.wire.turns import MODEL, SIDES, SUPERVISOR, omission, turns
 
@@ -33,7 +35,7 @@ _ROLES = {MODEL: "assistant", SUPERVISOR: "system"}
 # The side of a canister, by its class.
 _SPEAKERS = {kind: _ROLES.get(side, "user") for kind, side in SIDES.items()}
 # Classes that may be a message of one text.
-SPOKEN = frozenset({UserCanisterClass, AssistantCanisterClass})
+_SPOKEN = frozenset({UserCanisterClass, AssistantCanisterClass})
 
 
 class TurnWriter(BlockWriter):
@@ -98,6 +100,14 @@ class TurnWriter(BlockWriter):
     def _listed(self, content: Any) -> list[Any]:
         """The blocks of a message, whose content may be a string."""
         return [self.text_block(content)] if type(content) is str else content
+
+    def _alone(self, turn: list[Piece], kinds: Container[type] = _SPOKEN) -> str | None:
+        """The text of a turn that says nothing else; None for any other turn, and for a blank text."""
+        head = turn[0].canister
+        held = head.held
+        if type(held) is not str or type(head) not in kinds or not held or held.isspace():
+            return None
+        return held if says_only_text(turn, self.dialect, self.report) else None
 
     def blocks(self, turn: list[Piece], role: str) -> list[Any]:
         """The blocks of a turn that its role may show."""

@@ -151,10 +151,12 @@ def write_tools(
             _make_legal(written[written["type"]], tool, request, report, place)
             if not has_freeform:
                 written["function"].setdefault("parameters", NO_PARAMETERS)
-                if tool.strict is None or unstrict:
-                    written["function"].pop("strict", None)
-                if unstrict and tool.strict is True:
-                    report.lose("FIELD_DROPPED", place, unstrict, field_of(tool, report, "strict"))
+                if tool.strict is None:
+                    del written["function"]["strict"]
+        if unstrict and not is_same and tool.hosted is absent:
+            written["function"].pop("strict", None)
+            if tool.strict is True:
+                report.lose("FIELD_DROPPED", place, unstrict, field_of(tool, report, "strict"))
         body.setdefault("functions" if form == "functions" else "tools", []).append(written)
 
 
