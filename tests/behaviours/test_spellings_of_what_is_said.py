@@ -128,7 +128,9 @@ def arguments(rendered: cannery.Rendered, target: str) -> Any:
     return json.loads(body["messages"][1]["tool_calls"][0]["function"]["arguments"] or "{}")
 
 
-@pytest.mark.parametrize("given", [MISSING, None, "", "{}", {}], ids=repr)
+@pytest.mark.parametrize(
+    "given", [MISSING, None, "", "{}", {}], ids=["missing", "null", "empty", "text", "object"]
+)
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_no_arguments_are_a_text_in_quotes(dialect: str, given: Any):
     body = called(dialect, given)
