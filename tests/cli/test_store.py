@@ -1,11 +1,13 @@
 """The verbs that look after a store."""
 
 import json
+import re
 import signal
 import time
 
 import pytest
 
+import cannery
 from cannery.storage import open_store
 
 TREE = {
@@ -152,6 +154,33 @@ def test_stats(run, store, tmp_path):
     assert 1 < told["ratio"] < 1.3
     assert (tmp_path / "plot.svg").read_text().startswith("<svg ")
     assert "█" in run("stats", "--store", store).out
+
+
+def test_stats_count_what_forks_share_in_each(run, tmp_path):
+    opened = open_store(tmp_path / "forks")
+    root = opened.create()
+    for number in range(12):
+        root.append(cannery.user(f"{number}: " + "word " * 400 * (number % 2)))
+    first = root.fork(at=8)
+    first.append(cannery.assistant("another " * 300))
+    second = first.fork(at=9)
+    second.append(cannery.user("on"))
+    first.fork(at=3).append(cannery.user("back"))
+    second.fork(at=5)
+    opened.close()
+    told = run("stats", "--json", "--store", tmp_path / "forks").json
+
+    with open_store(tmp_path / "forks") as opened:
+        lines = {}
+        for each in sorted(opened.list(), key=lambda summary: summary.created):
+            base = each.position if each.parent else 0
+            own = opened.backend.read(each.identifier, base, base).lines
+            lines[each.identifier] = [*lines.get(each.parent, ())[:base], *own]
+    said = [line for own in lines.values() for line in own]
+    contents = [re.search(rb'"content_id":"[^"]+","size":(\d+)', line) for line in said]
+    assert (told["messages"], told["stored_messages"]) == (12 + 9 + 10 + 4 + 5, 15)
+    assert len(said) == told["messages"]
+    assert told["said_bytes"] == sum(map(len, said)) + sum(int(one[1]) for one in contents if one)
 
 
 def test_store_that_is_a_file(run, tmp_path):

@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable
+from itertools import accumulate
 from pathlib import Path
+from typing import NamedTuple
 
 from msgspec import Struct, field
 
@@ -48,17 +50,18 @@ def take(store: Store, progress: Callable[[int, int], object]) -> Census:
     days: Counter[str] = Counter()
     models: Counter[str] = Counter()
     contents: dict[bytes, int] = {}
-    said: dict[str, list[int]] = {}
+    said: dict[str, _Said] = {}
     summaries = sorted(store.list(kinds=None), key=lambda each: each.created)
     for done, summary in enumerate(summaries, 1):
         lines = _own_lines(store, summary)
         for line in lines:
             roles[_found(_ROLE, line)] += 1
             days[_found(_DAY, line)] += 1
-        sizes = said.get(summary.parent or "", [])[: summary.position]
-        sizes += [_size(line, contents) for line in lines]
-        said[summary.identifier] = sizes
-        census.said_bytes += sum(sizes)
+        base = summary.position if summary.parent else 0
+        before = _said_until(said, summary.parent, base)
+        sizes = [*accumulate(_size(line, contents) for line in lines)]
+        said[summary.identifier] = _Said(summary.parent, base, before, sizes)
+        census.said_bytes += before + (sizes[-1] if sizes else 0)
         census.kept_bytes += sum(map(len, lines))
         census.stored_messages += len(lines)
         census.messages += summary.count
@@ -71,6 +74,26 @@ def take(store: Store, progress: Callable[[int, int], object]) -> Census:
     census.contents = len(contents)
     census.kept_bytes += sum(contents.values())
     return census
+
+
+class _Said(NamedTuple):
+    """What a conversation says in its own lines: the bytes up to each, beside those before the fork."""
+
+    parent: str | None
+    base: int
+    before: int
+    sizes: list[int]
+
+
+def _said_until(said: dict[str, _Said], identifier: str | None, position: int) -> int:
+    """How many bytes the first messages of a conversation say; a parent that is gone says nothing."""
+    while identifier in said and position:
+        own = said[identifier]
+        if position > own.base:
+            counted = min(position - own.base, len(own.sizes))
+            return own.before + (own.sizes[counted - 1] if counted else 0)
+        identifier = own.parent
+    return 0
 
 
 def _own_lines(store: Store, summary: Summary) -> list[bytes]:

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from cannery.errors import ConversationNotFoundError
 from cannery.messages import InvocationCanisterClass, ResultCanisterClass
 from cannery.storage import Damage, StoredConversation
 from cannery.viewer.arrangement import Placed, placed
@@ -89,11 +88,3 @@ def _cut(found: Sequence[Placed], wanted: int) -> int:
         waiting.discard(canister.invocation_id)
         cut = at + 1
     return min(cut, len(found))
-
-
-def length_of(conversation: StoredConversation) -> int:
-    """How many messages a conversation has; ConversationNotFoundError if there is none."""
-    try:
-        return len(conversation)
-    except LookupError:
-        raise ConversationNotFoundError(conversation.identifier) from None

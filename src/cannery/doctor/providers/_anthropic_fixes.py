@@ -9,7 +9,6 @@ from cannery.doctor.contract import Judged, Object
 from cannery.doctor.images import look_at
 from cannery.doctor.json_paths import at, objects, put, remove
 from cannery.doctor.shared import legal_name
-from cannery.messages.json_text import write_json
 from cannery.wire.markers import NO_RESULT, orphan_text, system_envelope
 from cannery.wire.places import Path
 
@@ -202,8 +201,3 @@ def name_object(judged: Judged, path: Path) -> str | None:
         return None
     schema["type"] = "object"
     return "set the type of the schema to object"
-
-
-def named_text(value: Any) -> str:
-    """A value as it stands in a sentence about a change."""
-    return write_json(value)
