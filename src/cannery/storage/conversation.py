@@ -19,7 +19,7 @@ from cannery.errors import (
     InputError,
     ProfileError,
 )
-from cannery.messages import AnyCanister, Conversation, InvocationCanisterClass
+from cannery.messages import AnyCanister, Conversation
 from cannery.messages.canisters import is_canister
 from cannery.storage.encoding import Turn
 from cannery.storage.lineage import answered_here, check_position, find_edge, owner, segments
@@ -68,8 +68,6 @@ class StoredConversation:
     def __init__(self, store: Store, identifier: str) -> None:
         self._store = store
         self.identifier = identifier
-        self._calls: set[str] = set()
-        self._calls_until = 0
 
     def __repr__(self) -> str:
         return f"StoredConversation({self.identifier!r})"
@@ -159,7 +157,6 @@ class StoredConversation:
         for _ in range(_ATTEMPTS):
             raw, metadata = look(self.identifier)
             look = self._store.current
-            self._check_profile(metadata, added)
             change = self._append_change(added, (raw, metadata), revision, key)
             try:
                 receipt = self._store.commit(change, durability)
@@ -171,15 +168,10 @@ class StoredConversation:
         raise ConflictError(f"conversation {self.identifier!r} changes all the time")
 
     def append_change(self, added: list[AnyCanister], revision: str | None = None) -> Change | None:
-        """The change that ``append`` makes, to be committed together with others.
-
-        None if it cannot be determined before others are made: nothing is added, or a profile depends on the stored
-        messages.
-        """
-        raw, metadata = self._store.latest(self.identifier)
-        if not added or metadata.profile != "archive":
+        """The change that ``append`` makes, to be committed together with others; None if nothing is added."""
+        if not added:
             return None
-        return self._append_change(added, (raw, metadata), revision, None)
+        return self._append_change(added, self._store.latest(self.identifier), revision, None)
 
     def _append_change(
         self,
@@ -189,22 +181,10 @@ class StoredConversation:
         key: str | None,
     ) -> Change:
         raw, metadata = known
+        check_profile(metadata.profile, added)
         expected = None if revision is None else _position_of(revision)
         requires = {self.identifier: raw}
         return self._store.change(metadata, added, requires=requires, expected=expected, key=key)
-
-    def _check_profile(self, metadata: Metadata, added: list[AnyCanister]) -> None:
-        if metadata.profile == "archive":
-            return
-        check_profile(metadata.profile, added, self.calls())
-
-    def calls(self) -> set[str]:
-        """The ids of all calls in it."""
-        for canister in self.load(self._calls_until):
-            if isinstance(canister, InvocationCanisterClass):
-                self._calls.add(canister.identifier)
-            self._calls_until += 1
-        return self._calls
 
     def save(self, record: Mapping[str, Any]) -> str:
         """Add one record of a chat; returns the new revision."""
@@ -347,10 +327,7 @@ class StoredConversation:
         turn: Turn | None = None,
     ) -> Change:
         _, metadata = self._store.current(self.identifier)
-        if added and metadata.profile != "archive":
-            shared = self.load(0, position)
-            calls = {one.identifier for one in shared if isinstance(one, InvocationCanisterClass)}
-            check_profile(metadata.profile, added, calls)
+        check_profile(metadata.profile, added)
         parent = owner(metadata, self._store.any_metadata, position)
         link = facts.link or Link("", metadata.client, metadata.client_version)
         is_set_up = turn is not None and turn.is_version

@@ -273,8 +273,7 @@ def _growth(store: Store, work: _Work, match: Match, known: int) -> Change:
     added = answered_here(work.history, known, match.length, conversation.load)
     look = store.current if work.is_retry else store.latest
     raw, metadata = look(match.identifier)
-    if metadata.profile != "archive":
-        check_profile(metadata.profile, added, conversation.calls())
+    check_profile(metadata.profile, added)
     turn, changed = _turn(store, work, metadata)
     if work.filing.lifted in metadata.tags:
         changed = (changed or metadata).changed(tags=work.kept_tags(metadata))

@@ -2,7 +2,8 @@
 
 The chat profile uses the record shapes of the message-roles specification: ``user``, ``assistant`` (with
 ``tool_calls``) and ``tool`` (with ``tool_call_id``). A record unfolds to canisters and folds back to itself; fields
-that the model lacks stay with it as residue. The system prompt is refused and nothing is written.
+that the model lacks stay with it as residue. The system prompt is refused and nothing is written. A ``tool`` record is
+linked to its call by ``tool_call_id``; it is also kept where the call is not.
 """
 
 from __future__ import annotations
@@ -39,22 +40,15 @@ _MISSING, _NULL = "missing", "null"
 _FLAT, _OBJECT = "flat", "object"
 
 
-def check_profile(profile: str, canisters: Iterable[AnyCanister], calls: set[str]) -> None:
-    """Refuse a canister that a profile does not accept; ``calls`` are the ids of earlier calls."""
+def check_profile(profile: str, canisters: Iterable[AnyCanister]) -> None:
+    """Refuse a canister that a profile does not accept."""
     if profile != "chat":
         return
-    known = set(calls)
     for canister in canisters:
         if canister.role not in _CHAT_ROLES:
             role = canister.role.value
             raise ProfileError(
                 profile, f"role {role!r} is not persisted; only user, assistant, tool"
-            )
-        if isinstance(canister, InvocationCanisterClass):
-            known.add(canister.identifier)
-        elif isinstance(canister, ResultCanisterClass) and canister.invocation_id not in known:
-            raise ProfileError(
-                profile, f"tool_call_id {canister.invocation_id!r} answers no known tool call"
             )
 
 

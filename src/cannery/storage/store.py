@@ -191,7 +191,7 @@ class Store:
             scope=self.own_scope,
         )
         added = list(flatten([canisters]))
-        check_profile(metadata.profile, added, set())
+        check_profile(metadata.profile, added)
         return self.add(metadata, {}, added)
 
     def add(
