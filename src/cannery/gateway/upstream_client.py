@@ -61,6 +61,8 @@ _REASONS = (
 _SYSTEM_REASON = re.compile(r'Os \{[^}]*message: "([^"]*)"')
 _TLS_REASON = re.compile(r'library: "SSL routines"[^}]*reason: "([A-Z0-9_]+)"')
 _BROKEN = ("IncompleteMessage", "ConnectionReset", "BrokenPipe", "ChannelClosed")
+# Not part of ``kind: ConnectionReset``: such a connection was made, and the request may have been processed.
+_CONNECTING = re.compile(r"kind: Connect\b")
 
 
 class Outgoing(NamedTuple):
@@ -257,9 +259,11 @@ class Sender:
     def describe(self, failure: Exception, *, has_begun: bool) -> NoAnswerError:
         """The reason for a failure, without addresses and headers of a proxy."""
         text = str(failure)
-        if isinstance(failure, failures.TimeoutError):
+        is_connecting = _CONNECTING.search(text) is not None
+        # The client reports a time-out in a body as an error of the body.
+        is_late = has_begun and "TimedOut" in text
+        if is_late or isinstance(failure, failures.TimeoutError):
             return NoAnswerError(self.name, "did not answer in time", "upstream_timeout", 504)
-        is_connecting = "kind: Connect" in text
         if is_connecting and "TimedOut" in text:
             seconds = self._row.timeouts.connect
             problem = f"did not accept a connection within {seconds:g} s"
