@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
+import socket
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -59,11 +62,17 @@ class _Handler(BaseHTTPRequestHandler):
             kind, said = "audio/mpeg", bytes(range(256)) * 1000
         elif "missing" in self.path:
             said = b'{"error":{"message":"no such file","type":"x"}}'
+        if "gone" in self.path:
+            self.send_response(204)
+            self.end_headers()
+            return
         self.send_response(404 if "missing" in self.path else 200)
         self.send_header("content-type", kind)
         self.send_header("x-request-id", "up-1")
         self.send_header("x-ratelimit-remaining-requests", "9")
-        self.send_header("content-length", str(len(said)))
+        self.close_connection = "broken" in self.path
+        rest = 1000 if self.close_connection else 0
+        self.send_header("content-length", str(len(said) + rest))
         self.end_headers()
         self.wfile.write(said)
 
@@ -167,6 +176,7 @@ def test_a_form_goes_byte_for_byte_and_bytes_come_back(passing: Running, other: 
         ("POST", "/v1/moderations", "/v1/moderations", "open"),
         ("POST", "/v1/images/generations", "/v1/images/generations", "open"),
         ("GET", "/anthropic/v1/messages/batches", "/v1/messages/batches", "anthropic"),
+        ("GET", "/v1/messages/batches", "/v1/messages/batches", "anthropic"),
         (
             "POST",
             "/gemini/v1beta/models/embedding-001:embedContent",
@@ -220,3 +230,31 @@ def test_what_is_below_a_reply_is_passed_on(passing: Running, other: Any) -> Non
     status, _, said = ask(passing, path, None, SHOWN)
     assert (status, said) == (200, {"ok": path})
     assert ask(passing, "/v1/responses/resp_1", None, SHOWN)[0] == 404
+
+
+@pytest.mark.parametrize("version", ["--http1.0", "--http1.1", "--http2-prior-knowledge"])
+def test_what_breaks_off_does_not_end_as_if_it_were_whole(passing: Running, version: str) -> None:
+    if shutil.which("curl") is None:
+        pytest.skip("needs curl")
+    url = f"{passing.url}/v1/files/broken-speech/content"
+    shown = f"authorization: Bearer {KEY}"
+    for _ in range(2):
+        command = ["curl", "--silent", version, url, "--header", shown, "--output", "-"]
+        done = subprocess.run(command, capture_output=True, check=False, timeout=30)
+        assert done.returncode != 0
+    passing.wait_for_log('"code":"upstream_broken"')
+    assert ask(passing, "/v1/files/whole", None, SHOWN)[0] == 200
+
+
+def test_an_answer_without_a_body_has_none(passing: Running) -> None:
+    """A client reads its next answer right behind the head."""
+    head = f"host: localhost\r\nauthorization: Bearer {KEY}\r\n"
+    requests = f"DELETE /v1/files/gone HTTP/1.1\r\n{head}\r\n"
+    requests += f"GET /v1/files/there HTTP/1.1\r\n{head}connection: close\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", passing.port), timeout=10) as client:
+        client.sendall(requests.encode())
+        answer = b"".join(iter(lambda: client.recv(65536), b""))
+    first, _, rest = answer.partition(b"\r\n\r\n")
+    assert first.startswith(b"HTTP/1.1 204 ")
+    assert b"transfer-encoding" not in first
+    assert rest.startswith(b"HTTP/1.1 200 ")

@@ -172,6 +172,7 @@ class Gateway:
         elif isinstance(error, LossError):
             call.losses = error.losses
         if call.status:
+            call.scope.is_truncated = True
             return
         refusal = to_refusal(error)
         headers = call.headers() + refusal.headers + kind_of(refusal, call.endpoint)

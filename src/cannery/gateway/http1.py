@@ -24,6 +24,7 @@ STATUS_LINES = {
 }
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _BODILESS = frozenset({204, 304})
+_VERSIONS = frozenset({"1.0", "1.1"})
 
 
 class Head:
@@ -34,6 +35,7 @@ class Head:
         "header_bytes",
         "headers",
         "http_version",
+        "is_truncated",
         "is_whole",
         "method",
         "path",
@@ -51,6 +53,7 @@ class Head:
         self.query_string = ""
         self.http_version = ""
         self.refusal: tuple[int, str] | None = None
+        self.is_truncated = False
 
     @property
     def host(self) -> str | None:
@@ -73,9 +76,15 @@ class Head:
             headers[name] += f", {value}"
 
     def check(self) -> None:
-        """Refuse what RFC 9112 requires to refuse: no Host (section 3.2), an unknown coding (6.1)."""
+        """Refuse what RFC 9112 requires to refuse: no Host (section 3.2), an unknown coding (6.1).
+
+        HTTP/2 does not have this form, so its number here is no version that the server speaks (RFC 9110, 15.6.6).
+        """
         self.is_whole = True
         headers = self.headers
+        if self.http_version not in _VERSIONS:
+            self.refusal = (505, f"HTTP/{self.http_version} is not spoken in this form")
+            return
         if "host" not in headers and self.http_version == "1.1":
             self.refusal = (400, "there is no Host header")
         coding = headers.get("transfer-encoding")
@@ -219,9 +228,9 @@ class Exchange:
 
     def response_stream(self, status: int, headers: list[tuple[str, str]]) -> Exchange:
         """Begin a streamed response."""
-        self._is_streaming = True
-        self._is_chunked = self.head.http_version != "1.0"
-        if not self._is_chunked:
+        self._is_streaming = status not in _BODILESS
+        self._is_chunked = self._is_streaming and self.head.http_version != "1.0"
+        if self._is_streaming and not self._is_chunked:
             self.keeps = False
         length = "transfer-encoding: chunked\r\n" if self._is_chunked else ""
         self._connection.write(self._answer_head(status, headers, length))
@@ -237,7 +246,7 @@ class Exchange:
         connection = self._connection
         if connection.is_gone:
             raise ProtocolClosed
-        if data and self.head.method != "HEAD":
+        if data and self._is_streaming and self.head.method != "HEAD":
             connection.write(b"%x\r\n%b\r\n" % (len(data), data) if self._is_chunked else data)
         return not connection.is_full
 
@@ -267,5 +276,13 @@ class Exchange:
             self._connection.refuse(self)
         elif not self._has_answered:
             self.response_bytes(500, [], b"")
-        if self._is_streaming and self._is_chunked and self.head.method != "HEAD":
+        if self._is_streaming and self.head.is_truncated:
+            self._leave_incomplete()
+        elif self._is_chunked and self.head.method != "HEAD":
             self._connection.write(b"0\r\n\r\n")
+
+    def _leave_incomplete(self) -> None:
+        """Close without the last chunk; a client of HTTP/1.0 takes only a reset for an error."""
+        self.keeps = False
+        if not self._is_chunked:
+            self._connection.reset()

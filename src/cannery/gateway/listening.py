@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import struct
 from collections import deque
 from collections.abc import Callable
 from email.utils import formatdate
@@ -222,6 +223,15 @@ class Connection(asyncio.Protocol):
         self.resume()
         self._transport.write_eof()
         self.listener.loop.call_later(_LINGER_SECONDS, self.abort)
+
+    def reset(self) -> None:
+        """Close at once, as an error for the client."""
+        if not self.is_gone:
+            linger = struct.pack("ii", 1, 0)
+            self._transport.get_extra_info("socket").setsockopt(
+                socket.SOL_SOCKET, socket.SO_LINGER, linger
+            )
+            self._transport.abort()
 
     def abort(self) -> None:
         """Close at once."""

@@ -35,7 +35,10 @@ class Origins:
         """Whether a page may read the gateway's answers."""
         if "*" in self._welcome or origin.lower() in self._welcome:
             return True
-        parts = urlsplit(origin)
+        try:
+            parts = urlsplit(origin)
+        except ValueError:
+            return False
         if parts.scheme not in ("http", "https"):
             # "null" is the origin of a sandboxed page of any site.
             is_extension = parts.scheme.endswith("-extension")

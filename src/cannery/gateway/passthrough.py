@@ -7,6 +7,7 @@ headers of the caller as for conversations, and the query without keys.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import re
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ from cannery.gateway.calls import Call
 from cannery.gateway.forwarding import to_caller, to_upstream
 from cannery.gateway.keys import holds_secret
 from cannery.gateway.peek import usage_of
-from cannery.gateway.refusals import JSON, CallError, refuse
+from cannery.gateway.refusals import JSON, CallError, NoAnswerError, refuse
 from cannery.gateway.routing import vendor_of
 from cannery.gateway.upstream_client import Opened, Outgoing
 from cannery.gateway.upstreams import Choice, join_url
@@ -73,13 +74,18 @@ class Passage:
             if entry is not None:
                 entry.account()
             return
-        left = self._gateway.limits.reply_bytes
+        left = most = self._gateway.limits.reply_bytes
         transport = call.begin(opened.status, call.headers(kind))
-        while (chunk := await opened.read()) is not None:
-            left -= len(chunk)
-            if left < 0:
-                break
-            await transport.send_bytes(chunk)
+        try:
+            while (chunk := await opened.read()) is not None:
+                left -= len(chunk)
+                if left < 0:
+                    problem = f"answered with more than {most} bytes"
+                    raise NoAnswerError(choice.upstream.name, problem, "upstream_too_large")
+                await transport.send_bytes(chunk)
+        except asyncio.CancelledError:
+            call.scope.is_truncated = True
+            raise
 
     # --- where to ------------------------------------------------------------------------------
 

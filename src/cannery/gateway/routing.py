@@ -168,7 +168,8 @@ class Router:
             kept = dialect.service.continuing.endpoint
             if kept and endpoint.startswith(f"{kept}/") and vendor in (None, vendor_of(dialect)):
                 return Match(dialect, "response")
-        vendor = vendor or self._sniff(headers) or self._vendor_of_version(version)
+        vendor = vendor or self._sniff(headers) or self._vendor_of_folder(endpoint)
+        vendor = vendor or self._vendor_of_version(version)
         services = [each.service for each in self.dialects if vendor_of(each) == vendor]
         if not any(_passes(service, endpoint) for service in services):
             return None

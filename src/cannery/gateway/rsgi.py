@@ -33,6 +33,8 @@ class Scope(Protocol):
     client: str
     http_version: str
     header_bytes: int
+    is_truncated: bool
+    """Whether a streamed response lacks its rest: the client must not take it for complete."""
 
     @property
     def host(self) -> str | None:

@@ -31,6 +31,7 @@ class Relayed:
         "headers",
         "host",
         "http_version",
+        "is_truncated",
         "method",
         "path",
         "query_string",
@@ -45,6 +46,7 @@ class Relayed:
         self.method: str = scope.method
         self.path: str = scope.path
         self.query_string: str = scope.query_string
+        self.is_truncated = False
 
 
 class _End(asyncio.Protocol):
@@ -84,24 +86,24 @@ class _End(asyncio.Protocol):
 class _InnerEnd(_End):
     """The end at the internal server; it makes room for another client when it closes."""
 
-    def __init__(self, other: _End, clients: dict[int, str], client: str) -> None:
+    def __init__(self, other: _End, ends: dict[int, _InnerEnd], client: str) -> None:
         super().__init__()
         # From the start: a transport reads as soon as it is made, and the server sends first.
         self.other = other
-        self._clients = clients
-        self._client = client
+        self.client = client
+        self._ends = ends
         self._port = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Store the transport, and record which client's calls come through it."""
+        """Store the transport, and record that the calls of its port come through it."""
         super().connection_made(transport)
         self._port = int(transport.get_extra_info("sockname")[1])
-        self._clients[self._port] = self._client
+        self._ends[self._port] = self
 
     def connection_lost(self, error: Exception | None) -> None:
         """Forget the client."""
         super().connection_lost(error)
-        self._clients.pop(self._port, None)
+        self._ends.pop(self._port, None)
 
 
 class Tunnels:
@@ -117,7 +119,7 @@ class Tunnels:
         self._application = application
         self._header_bytes = header_bytes
         self._complain = complain
-        self._clients: dict[int, str] = {}
+        self._ends: dict[int, _InnerEnd] = {}
         self._server: Any = None
         self._serving: asyncio.Task[Any] | None = None
         self._port: asyncio.Task[int] | None = None
@@ -140,7 +142,7 @@ class Tunnels:
         try:
             port = await asyncio.shield(self._find_port())
             _, other = await loop.create_connection(
-                lambda: _InnerEnd(end, self._clients, client), _HOST, port
+                lambda: _InnerEnd(end, self._ends, client), _HOST, port
             )
         except OSError as error:
             self._complain(error)
@@ -206,9 +208,12 @@ class Tunnels:
 
     async def __rsgi__(self, scope: Any, proto: HTTPProtocol) -> None:
         """Let the gateway answer, with the address of the client instead of the tunnel's."""
-        client = self._clients.get(int(scope.client.rpartition(":")[2]), "")
-        relayed: Scope = Relayed(scope, client)
+        end = self._ends.get(int(scope.client.rpartition(":")[2]))
+        relayed: Scope = Relayed(scope, "" if end is None else end.client)
         await self._application(relayed, proto)
+        if relayed.is_truncated and end is not None and end.other is not None:
+            # The internal server would end the stream as if the response were complete.
+            end.other.transport.abort()
 
     async def close(self) -> None:
         """Stop the internal server."""
