@@ -1,8 +1,8 @@
-"""Bulk translation: one body a line in, one body a line out, in order, in bounded memory, on several cores.
+"""Bulk translation: one body per line in, one body per line out, in order, in bounded memory, on several cores.
 
-Lines are taken in blocks that fit the processor's cache, and those of common shape are translated in one go; what went
-wrong and what was lost comes back beside the output. With several processes (``workers``) each reads pieces of the
-file itself, and writes to the output when it is its turn; the pieces of a pipe are put into a file without a name.
+Lines are processed in blocks that fit the processor's cache; failures and losses are returned beside the output. With
+several worker processes (``jobs``) each reads ranges of the file itself, and writes its output in turn; the data of a
+pipe is first written to an unnamed temporary file.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from cannery.translation import translate
 from cannery.wire.losses import Loss, Rendered, Repair
 
 BLOCK = 3 << 15
-# More processes than these only wait until they may write; each takes some of the files that one may open.
+# More processes would only wait for their turn to write; each uses several file descriptors.
 _MOST_JOBS = 64
 
 
 class Task(Struct, frozen=True):
-    """What to do with every line."""
+    """The settings of a bulk translation, the same for every line."""
 
     source: str
     target: str
@@ -35,15 +35,15 @@ class Task(Struct, frozen=True):
     kind: str = "request"
     model: str | None = None
     keeps_losses: bool = False
-    # Whether each line of the output tells losses, repairs and problems beside its body.
+    # Whether each line of the output contains losses, repairs and problems beside its body.
     tells_all: bool = False
-    # Whether nothing is written behind a bad line.
+    # Whether output ends at the first bad line.
     is_strict: bool = False
     hosted: str = "native"
 
 
 class Block(Struct):
-    """What became of some lines: the output, and everything that has to be said about it."""
+    """The result of translating some lines: the output, failures, losses and counts."""
 
     lines: int = 0
     size: int = 0
@@ -55,7 +55,7 @@ class Block(Struct):
 
 
 def blocks(file: BinaryIO, first: bytes = b"", size: int = BLOCK) -> Iterator[list[bytes]]:
-    """Lines, some at a time; ``first`` was read before."""
+    """Split a file into lists of lines of about ``size`` bytes; ``first`` was already read from it."""
     if first and not first.endswith(b"\n"):
         first += file.readline()
     for lines_of in (io.BytesIO(first).readlines, file.readlines):
@@ -64,7 +64,7 @@ def blocks(file: BinaryIO, first: bytes = b"", size: int = BLOCK) -> Iterator[li
 
 
 def translate_block(lines: list[bytes], task: Task) -> Block:
-    """Some lines, translated; a bad one is left out and named."""
+    """Translate some lines; a bad one is left out of the output and reported as a failure."""
     block = Block(len(lines), sum(map(len, lines)), failures=[], counts={}, examples={}, losses=[])
     say = functools.partial(translate, source=task.source, target=task.target, policy=task.policy)
     if task.kind != "request" or task.model is not None:
@@ -86,7 +86,7 @@ def translate_block(lines: list[bytes], task: Task) -> Block:
         told = {"body": msgspec.Raw(rendered.body), **as_data(rendered)} if task.tells_all else None
         output.append(rendered.body if told is None else msgspec.json.encode(told))
         if rendered.losses or rendered.repairs:
-            # Most lines of a data set lose the same: compare before counting.
+            # Most lines of a data set have the same losses: compare before counting.
             if rendered.losses == seen.losses and rendered.repairs == seen.repairs:
                 repeats += 1
             else:
@@ -119,9 +119,10 @@ def _show(block: Block, number: int, rendered: Rendered) -> None:
 
 
 def run(file: BinaryIO, first: bytes, task: Task, jobs: int, output: IO[bytes]) -> Iterator[Block]:
-    """What there is to say about the lines of a file, in order; ``first`` was read before.
+    """Translate the lines of a file with ``jobs`` processes; yield the result of each block in order.
 
-    So many processes translate them. One alone writes what became of a block when the next one is asked for.
+    ``first`` was already read from the file. A single process writes the output of a block when the next block is
+    requested.
     """
     if jobs <= 1:
         for lines in blocks(file, first):
@@ -130,7 +131,7 @@ def run(file: BinaryIO, first: bytes, task: Task, jobs: int, output: IO[bytes]) 
             output.write(block.output)
         return
     output.flush()
-    translate_block([], task)  # loads what all processes will need, before there are several
+    translate_block([], task)  # loads the modules that all processes need, before they are forked
     yield from _run_beside(file, first, task, min(jobs, _MOST_JOBS), output.fileno())
 
 
@@ -164,7 +165,7 @@ def _run_beside(
 
 
 def _add(whole: Block, block: Block) -> None:
-    """Take in what there is to say about the lines that follow."""
+    """Add the result of the lines that follow."""
     before = whole.lines
     whole.lines += block.lines
     whole.size += block.size

@@ -1,4 +1,4 @@
-"""What bulk translation says on stderr, and the file of losses that it writes as it goes."""
+"""The report of bulk translation on stderr, and the file of losses, which is written during the run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MOST = 20
 
 
 class BulkReport:
-    """Counts blocks; a context that writes the losses file and shows progress."""
+    """Counts blocks; a context manager that writes the losses file and shows progress."""
 
     def __init__(self, options: argparse.Namespace, source: str, size: int) -> None:
         self._options, self._source = options, source
@@ -56,7 +56,7 @@ class BulkReport:
         self._stack.__exit__(kind, error, trace)
 
     def add(self, block: Block) -> None:
-        """Take in what became of some lines."""
+        """Add the result of some lines."""
         for number, problem in block.failures:
             self._fail(self.lines + number, problem)
         for key, count in block.counts.items():
@@ -87,7 +87,7 @@ class BulkReport:
             note("… more bad lines follow", quiet=self._options.quiet)
 
     def conclude(self) -> None:
-        """Say how it went."""
+        """Print the summary."""
         options = self._options
         bad = f", {self.failed:,} bad" if self.failed else ""
         done = f"{self._source} → {options.to}: {counted(self.lines, 'line')}{bad}"

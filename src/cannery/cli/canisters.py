@@ -1,4 +1,4 @@
-"""How a canister is shown: one line in a list, or in full."""
+"""Formats a canister for a terminal: one line in a list, or the heading of its full text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cannery.wording import message_text
 
 
 def headline(index: int, canister: AnyCanister) -> str:
-    """A canister on one line: position, role, what it says."""
+    """A canister on one line: position, role, text."""
     role = canister.role.value
     said = one_line(message_text(canister), max(width() - 20, 30))
     mark = "·" if canister.joined else " "
@@ -21,7 +21,7 @@ def headline(index: int, canister: AnyCanister) -> str:
 
 
 def heading(canister: AnyCanister) -> str:
-    """The role of a canister, with what belongs to it."""
+    """The role of a canister, with its tool name, error mark, title or rank."""
     role = canister.role.value
     extra = ""
     if isinstance(canister, InvocationCanisterClass):

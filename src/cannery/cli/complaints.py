@@ -1,4 +1,4 @@
-"""Errors as a person reads them: what is wrong, and what to do about it."""
+"""Error messages for the user: what is wrong, and what to do about it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ DONE, WRONG, MISUSED, INTERRUPTED, PIPE_CLOSED = 0, 1, 2, 130, 141
 
 
 class Complaint(Exception):  # noqa: N818 - what it is called everywhere
-    """What a verb refuses, with the exit code that says whose fault it is."""
+    """An error of a verb, with the exit code that says whose fault it is."""
 
     def __init__(self, problem: str, fix: str = "", code: int = WRONG) -> None:
         super().__init__(problem)
@@ -18,14 +18,14 @@ class Complaint(Exception):  # noqa: N818 - what it is called everywhere
 
 
 class Misuse(Complaint):
-    """The command was asked wrongly."""
+    """The command was used incorrectly."""
 
     def __init__(self, problem: str, fix: str = "") -> None:
         super().__init__(problem, fix, MISUSED)
 
 
 def nearest(word: str, known: Iterable[str], synonyms: Mapping[str, str] | None = None) -> str:
-    """The known word that was probably meant; "" if none is near."""
+    """The known word that was probably meant; "" if none is similar."""
     names, folded = list(known), word.strip().lower()
     named = (synonyms or {}).get(folded, "")
     if named in names:
@@ -41,7 +41,7 @@ def nearest(word: str, known: Iterable[str], synonyms: Mapping[str, str] | None 
 
 
 def choose(word: str, known: Iterable[str], what: str) -> str:
-    """The word if it is known; a Misuse with the one that was meant otherwise."""
+    """The word if it is known; otherwise raise a Misuse that suggests the nearest known word."""
     names = list(known)
     if word in names:
         return word
@@ -54,7 +54,7 @@ def _unknown(word: str, names: Iterable[str], what: str, near: str) -> Misuse:
 
 
 def choose_dialect(word: str) -> str:
-    """The name of a dialect, checked."""
+    """Validate the name of a dialect and return its full name."""
     from cannery.dialects import all_dialects, dialect_names, find_dialect, is_dialect
 
     folded = word.strip().lower()

@@ -1,6 +1,6 @@
-"""Completion scripts for bash, zsh and fish, written from the parsers.
+"""Completion scripts for bash, zsh and fish, generated from the parsers.
 
-Ids of conversations are asked for when they are needed, by ``cannery completion ids BEGINNING``.
+Conversation ids are looked up at completion time, by ``cannery completion ids BEGINNING``.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from cannery.dialects import dialect_names
 
 
 def _options(verb: str) -> Iterator[tuple[str, str, str]]:
-    """Each long option of a verb, what it does, and the words that may follow it."""
-    for action in verb_parser(verb)._actions:  # noqa: SLF001 - argparse has no other way to ask
+    """Yield each long option of a verb, its help, and its possible values."""
+    for action in verb_parser(verb)._actions:  # noqa: SLF001 - argparse has no public way to list options
         for option in action.option_strings:
             if option.startswith("--"):
                 yield option, action.help or "", " ".join(_values(action))

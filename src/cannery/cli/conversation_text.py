@@ -22,7 +22,7 @@ _BRANCH = re.compile(r"([ │├└─]*)([0-9a-z_-]+)( at \d+)?(.*)")
 
 
 def paragraphs(conversation: Conversation, *, start: int = 0) -> Iterator[str]:
-    """Each canister under its heading; a result stands right under its call."""
+    """Yield each canister under its heading; a result directly follows its call."""
     answered = {
         id(exchange.invocation): exchange.results
         for exchange in conversation.exchanges()
@@ -86,14 +86,14 @@ def _compact(value: object) -> str:
 
 
 def _plain(value: object) -> object:
-    """Our immutable arrays and dictionaries as JSON knows them."""
+    """Convert our immutable arrays and dictionaries to lists and dicts."""
     if hasattr(value, "items"):
         return dict(value.items())
     return list(value)  # type: ignore[call-overload]
 
 
 def _markdown(text: str) -> str:
-    """Markdown as the terminal can show it; the text itself without rich."""
+    """Render Markdown for the terminal; return the text unchanged without rich."""
     try:
         from rich.console import Console
         from rich.markdown import Markdown
@@ -109,7 +109,7 @@ def _markdown(text: str) -> str:
 
 
 def painted_tree(drawn: str) -> str:
-    """A tree of forks: ids in colour, where they leave dimmed, the one that was asked for in bold."""
+    """Colour a tree of forks: ids in colour, fork positions dimmed, the requested conversation in bold."""
     lines = []
     for line in harmless(drawn).splitlines():
         found = _BRANCH.fullmatch(line)

@@ -11,9 +11,9 @@ from pathlib import Path
 
 
 def write_report(error: BaseException, words: list[str]) -> str:
-    """Write where an error happened; the path of the file, or "" if none could be written.
+    """Write a crash report; return the path of the file, or "" if it could not be written.
 
-    The message of the error and the values on the command line may hold what a person wrote, so they are left out.
+    The message of the error and the values on the command line may contain text of the user, so they are left out.
     """
     from importlib.metadata import version
 
@@ -35,7 +35,7 @@ def write_report(error: BaseException, words: list[str]) -> str:
 
 
 def _chain(error: BaseException) -> list[str]:
-    """Where an error and what led to it were raised, without their messages."""
+    """The tracebacks of an error and its causes, without their messages."""
     lines: list[str] = []
     link: BaseException | None = error
     while link is not None and len(lines) < 1000:
@@ -48,7 +48,7 @@ def _chain(error: BaseException) -> list[str]:
 
 
 def _module(filename: str) -> str:
-    """A file below the import path, so that the report names no folder of the user."""
+    """The path of a file relative to the import path, so that the report names no folder of the user."""
     places = sorted((place for place in sys.path if place), key=len, reverse=True)
     for place in places:
         if filename.startswith(place + os.sep):

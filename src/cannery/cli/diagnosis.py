@@ -1,7 +1,7 @@
-"""What each provider would make of a file or conversation: broken rules, and losses and repairs in other dialects.
+"""What each provider would do with a file or conversation: broken rules, and losses and repairs in other dialects.
 
-A request body is judged as it is, an agent's session line by line, any other history as its own dialect spells it. For
-another provider it is translated first, and what no repair can mend is judged in the result.
+A request body is checked unchanged, an agent's session line by line, any other history as written in its own dialect.
+For another provider it is translated first, and what no repair fixes is checked in the result.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from cannery.translation import nativize_request, translate
 from cannery.wire.losses import Loss, Rendered, Repair, real_losses
 from cannery.wire.places import Places, path_text
 
-# What is said about a last word of the model, which a request must not have and a conversation mostly has.
+# Losses and repairs of a trailing model turn, which a request must not have and a stored conversation usually has.
 _UNANSWERED = ("PREFILL_DROPPED", "prefill")
 _PLACE = re.compile(r"^conversation\[(\d+)\]")
 
 
 class Subject(Struct, frozen=True):
-    """Something to look at: where it comes from, and what it is.
+    """A request, session or conversation to examine, and its origin.
 
     It has a ``body`` in ``dialect``, or the bytes of a ``session`` file of the format ``form``, or only a history that
-    was spoken to ``home``. ``unreadable`` says why there is no request.
+    was sent to ``home``. ``unreadable`` is the reason why there is no request.
     """
 
     name: str
@@ -41,13 +41,13 @@ class Subject(Struct, frozen=True):
     reason: str = ""
     paths: tuple[str, ...] = ()
     home: str | None = None
-    # Whether nothing else is in its file.
+    # Whether its file contains nothing else.
     is_alone: bool = False
     session: bytes | None = None
     form: str = ""
     unreadable: str = ""
     file: str = ""
-    # The model that it is for, where that was told and the body does not say it.
+    # The model that it is for, if it was given and the body does not name it.
     model: str | None = None
 
     @property
@@ -57,7 +57,7 @@ class Subject(Struct, frozen=True):
 
 
 class Diagnosis(Struct, frozen=True):
-    """What one provider would make of it."""
+    """The findings for one provider."""
 
     dialect: str
     is_home: bool
@@ -68,24 +68,24 @@ class Diagnosis(Struct, frozen=True):
 
     @property
     def is_fine(self) -> bool:
-        """Whether no problem is known, and everything can be said as it is."""
+        """Whether no problem is known, and everything can be translated without change."""
         return not (self.refusal or self.repairs or self.serious or self.broken)
 
     @property
     def serious(self) -> tuple[Loss, ...]:
-        """What is really lost or changed."""
+        """The losses that really remove or change something."""
         return real_losses(self.losses)
 
     @property
     def broken(self) -> tuple[Finding, ...]:
-        """What the provider refuses; warnings are not among it."""
+        """The problems that the provider refuses, without warnings."""
         return tuple(each for each in self.problems if each.severity == PROBLEM)
 
 
 def read_subject(
     name: str, body: bytes, dialect: str, reason: str, *, is_alone: bool = False
 ) -> Subject:
-    """A request body, with the path of each canister in it; one that cannot be read says why."""
+    """Read a request body and the path of each canister in it; if it cannot be read, ``unreadable`` is the reason."""
     places = Places()
     try:
         request = find_dialect(dialect).read_request(body, places)
@@ -98,7 +98,7 @@ def read_subject(
 
 
 def examine(subject: Subject, dialect: str) -> Diagnosis:
-    """What one provider would make of it."""
+    """Examine a subject for one provider."""
     try:
         if dialect == subject.own:
             return Diagnosis(
@@ -115,7 +115,7 @@ def _at_home(subject: Subject) -> tuple[Finding, ...]:
     if subject.session is not None:
         return examine_session(subject.session, subject.form)
     if subject.form:
-        # Another branch of a file that is judged as a whole, which the agent does not go on with.
+        # Another branch of a file that is checked as a whole; the agent does not continue it.
         return ()
     if subject.body is not None:
         return examine_body(subject.body, subject.own or "", model=subject.model)
@@ -131,7 +131,7 @@ def _at_home(subject: Subject) -> tuple[Finding, ...]:
 
 
 def _refusal(subject: Subject) -> str:
-    """Why a body cannot be read, if no rule says it better."""
+    """Why a body cannot be read, if no broken rule explains it."""
     if not subject.unreadable or any(each.severity == PROBLEM for each in _at_home(subject)):
         return ""
     return subject.unreadable
@@ -158,7 +158,7 @@ def _elsewhere(subject: Subject, request: Request, dialect: str) -> Diagnosis:
 
 
 def say(request: Request, dialect: str) -> Rendered:
-    """The request as a provider accepts it; to its own too, where translation would leave it as it is."""
+    """Write the request for a provider with all repairs; translation would leave it unchanged for its own."""
     untied: Any = request.replace(source=None)
     return nativize_request(untied, dialect)
 

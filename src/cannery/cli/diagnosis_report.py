@@ -1,4 +1,4 @@
-"""What ``cannery doctor`` says: for each file what its own provider refuses, then what the others would lose."""
+"""The report of ``cannery doctor``: for each file what its own provider refuses, then what the others would lose."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FINE = "no known problem"
 
 
 class Report:
-    """What each provider would make of one or many conversations, for a person."""
+    """Reports for the user what each provider would do with one or more conversations."""
 
     def __init__(self) -> None:
         self._first = ""
@@ -29,7 +29,7 @@ class Report:
         self.is_fine = True
 
     def take(self, subject: Subject, found: list[Diagnosis], *, is_named: bool) -> None:
-        """Take in what was found; whether all is fine is asked of its own provider, or of those that were named."""
+        """Add findings; the exit code depends on the subject's own provider, or on the named providers."""
         kind = f"{subject.dialect} ({subject.reason})" if subject.dialect else subject.reason
         self._first = self._first or f"{subject.name}: {kind}".removesuffix(": ")
         self._count += 1
@@ -42,7 +42,7 @@ class Report:
                 self._files.setdefault(subject.file, []).append((subject, diagnosis))
 
     def text(self) -> str:
-        """The whole report."""
+        """Format the whole report."""
         size = counted(self._canisters, "canister")
         many = f", and {counted(self._count - 1, 'more conversation')}" if self._count > 1 else ""
         lines = [
@@ -54,7 +54,7 @@ class Report:
                 lines += _file(file, judged)
             lines.append("")
         for dialect, found in self._findings.items():
-            # Of several files each has told already what its own provider makes of it.
+            # With several files, the findings of each file's own provider were already listed with the file.
             is_told = len(self._files) > 1
             others = [each for each in found if not (is_told and each[1].is_home)]
             lines += self._provider(dialect, others) if others else []
@@ -80,7 +80,7 @@ class Report:
 
 
 def _file(file: str, found: list[tuple[Subject, Diagnosis]]) -> Iterator[str]:
-    """One file of many: its verdict, and what breaks it."""
+    """One file of several: its verdict and its problems."""
     is_fine = all(each.is_fine for _, each in found)
     mark = paint("✓", "green") if is_fine else paint("✗", "red")
     verdict, _ = _verdict([(subject.name, each) for subject, each in found])
@@ -90,7 +90,7 @@ def _file(file: str, found: list[tuple[Subject, Diagnosis]]) -> Iterator[str]:
 
 
 def _verdict(found: Sequence[tuple[str, Diagnosis]]) -> tuple[str, str]:
-    """How it stands in a few words, and the losses and repairs in full."""
+    """A short verdict, and the losses and repairs in full."""
     broken = sum(len(each.broken) for _, each in found)
     said = [(name, each.losses, each.repairs) for name, each in found]
     _, _, details = describe_either(said).partition("\n")
@@ -104,7 +104,7 @@ def _verdict(found: Sequence[tuple[str, Diagnosis]]) -> tuple[str, str]:
 
 
 def _problems(found: Iterable[tuple[str, Sequence[Finding]]]) -> Iterator[str]:
-    """Each broken rule on a line of its own, and once for each rule who says so."""
+    """Each problem on a line of its own; the source of a rule is printed once."""
     everything = [(name, each) for name, problems in found for each in problems]
     is_many = len({name for name, _ in everything}) > 1
     width = max((columns(each.code) for _, each in everything), default=0)
@@ -124,7 +124,7 @@ def _problems(found: Iterable[tuple[str, Sequence[Finding]]]) -> Iterator[str]:
 
 
 def as_data(subject: Subject, found: list[Diagnosis]) -> dict[str, Any]:
-    """The same as JSON values."""
+    """The findings as JSON values."""
     return {
         "name": subject.name,
         "file": subject.file or None,
@@ -149,7 +149,7 @@ def as_data(subject: Subject, found: list[Diagnosis]) -> dict[str, Any]:
 
 
 def list_rules(dialects: Sequence[str], *, is_json: bool) -> int:
-    """List what is known of the providers."""
+    """List the known rules of the providers."""
     from cannery.cli.complaints import DONE
     from cannery.cli.files import write_json
     from cannery.dialects import dialect_names

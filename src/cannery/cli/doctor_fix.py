@@ -1,7 +1,7 @@
 """``cannery doctor --fix``: a fixed copy of the same kind of file, and a list of every change.
 
-A request stays a request of its dialect and an agent's session a session that the agent resumes. Only ``--to`` makes
-something else of it: a repaired request in another dialect.
+A request stays a request of its dialect and an agent's session a session that the agent can resume. Only ``--to``
+converts it: to a repaired request in another dialect.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MOST = 60
 
 
 def fix(options: argparse.Namespace, subjects: Subjects, targets: list[str]) -> int:
-    """Write mended copies and list what was changed; 1 when something is still broken."""
+    """Write fixed copies and list the changes; return 1 if problems remain."""
     if targets:
         return _translate(options, subjects, targets[0])
     if options.what != "-" and Path(options.what).is_dir():
@@ -42,7 +42,7 @@ def fix(options: argparse.Namespace, subjects: Subjects, targets: list[str]) -> 
 
 
 def _folder(options: argparse.Namespace, subjects: Subjects) -> int:
-    """Write every file of a folder that can be mended into another folder, under the same name."""
+    """Write every fixable file of a folder into another folder, under the same name."""
     if not options.output:
         raise Misuse("mend a folder into which one?", "Add -o FOLDER")
     root, target, verdict = Path(options.what), Path(options.output), DONE
@@ -69,7 +69,7 @@ def _folder(options: argparse.Namespace, subjects: Subjects) -> int:
 def _mended(
     subject: Subject,
 ) -> tuple[bytes | None, Sequence[Change], Sequence[Finding]]:
-    """The bytes of a mended copy, None for a further history of a file that is mended as a whole."""
+    """The bytes of a fixed copy; None for a further history of a file that is fixed as a whole."""
     if subject.session is not None:
         mended = mend_session(subject.session, subject.form)
         return mended.data, mended.changes, mended.left
@@ -90,7 +90,7 @@ def _body(
 
     mended = mend_body(body, dialect, model=subject.model)
     if not mended.changes:
-        # As it is, byte for byte, but for the end of its line.
+        # Unchanged, byte for byte, except for the line end.
         return body.rstrip(b"\r\n") + b"\n", (), mended.left
     written = utf8(json.dumps(mended.body, ensure_ascii=False, separators=(",", ":")))
     return (
@@ -117,7 +117,7 @@ def _tell(
 
 
 def harmless_lines(lines: Sequence[str]) -> str:
-    """Lines without anything that a terminal obeys."""
+    """Lines without terminal control characters."""
     return "\n".join(harmless(line) for line in lines)
 
 
@@ -135,7 +135,7 @@ def _translate(options: argparse.Namespace, subjects: Subjects, dialect: str) ->
                 rendered = say(subject.request, dialect)
             except CanneryError as error:
                 raise Complaint(f"{subject.name}: {error}") from None
-            # Alone it may be read by a person; several are one a line.
+            # Indent a single body for reading; several are written one per line.
             file.write((pretty(rendered.body) if subject.is_alone else rendered.body) + b"\n")
             everything.append((subject.name, rendered.losses, rendered.repairs))
     note(f"{dialect}: {describe_either(everything)}", quiet=options.quiet)

@@ -1,4 +1,4 @@
-"""The edge of the command line: what was typed becomes an exit code, and every error a line or two."""
+"""The entry point of the command line: turns arguments into an exit code, and every error into one or two lines."""
 
 from __future__ import annotations
 
@@ -29,21 +29,22 @@ from cannery.errors import (
 )
 
 _LONGEST = 600
-# Instead of an exit code: an error that only a bug can explain.
+# Internal value instead of an exit code: an unexpected error, which is a bug.
 BROKEN = -1
 _METADATA = ".dist-info"
-# The options that may stand before the verb.
+# The options that are allowed before the verb.
 _WITH_VALUE = ("--store", "--encryption-key", "--color")
 _LEADING = (*_WITH_VALUE, "--json", "--quiet", "-q", "--version", "-V", "--help", "-h")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; the exit code."""
-    # Loading modules makes many objects that stay; looking through them again and again takes a tenth of starting.
+    """Run the command line; return the exit code."""
+    # Importing modules creates many long-lived objects; the default collector thresholds take a tenth of the start
+    # time.
     gc.set_threshold(50_000, 20, 20)
     given = list(sys.argv[1:] if arguments is None else arguments)
     for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed by whoever started us
+        if getattr(sys, name) is None:  # closed by the parent process
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115 - as in files
         stream = getattr(sys, name)
         if hasattr(stream, "reconfigure"):
@@ -52,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = _run(given)
         flush()
     except BrokenPipeError:
-        # Nobody reads any more; Python would complain when it flushes at exit.
+        # The reader closed the pipe; Python would report an error when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return PIPE_CLOSED
     except KeyboardInterrupt:
@@ -85,7 +86,7 @@ def _run(given: list[str]) -> int:
 
 
 def _split(given: list[str]) -> tuple[list[str], list[str]]:
-    """The options before the verb, which count as the verb's own, and the rest."""
+    """The options before the verb, which are treated as options of the verb, and the remaining words."""
     leading: list[str] = []
     waiting = list(given)
     while waiting and waiting[0].startswith("-"):
@@ -108,7 +109,7 @@ def _version() -> int:
 
 
 def _installed() -> str:
-    """The version in the name of our metadata folder, found in a tenth of the time of reading it; "" if unclear."""
+    """The version in the name of our metadata folder, which is faster than reading the metadata; "" if ambiguous."""
     found = set()
     for place in sys.path:
         try:
@@ -143,7 +144,7 @@ def _complain(error: Exception, given: list[str]) -> int:
 
 
 def _reported(error: Exception, given: list[str]) -> str:
-    """What to do about an internal error."""
+    """Write a crash report; return the advice for the user."""
     from cannery.cli.crashes import write_report
 
     path = write_report(error, given)
@@ -153,7 +154,7 @@ def _reported(error: Exception, given: list[str]) -> str:
 
 
 def _way_out(error: StoreUnavailableError) -> str:
-    """What to do about a store that cannot be used."""
+    """The advice for a store that cannot be used."""
     cause = error.__cause__
     code = cause.errno if isinstance(cause, OSError) else None
     if code in {errno.ENOSPC, errno.EDQUOT} or "disk is full" in str(error):

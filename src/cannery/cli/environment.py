@@ -27,7 +27,7 @@ _OPTIONAL = {
 
 
 def report(options: argparse.Namespace) -> int:
-    """Say what is there."""
+    """Print the environment."""
     seen = look(options)
     if options.json:
         write_json(seen)
@@ -37,7 +37,7 @@ def report(options: argparse.Namespace) -> int:
 
 
 def look(options: argparse.Namespace) -> dict[str, Any]:
-    """Everything that a person may want to know when something does not work."""
+    """Collect the facts that help when something does not work."""
     return {
         "version": version("cannery"),
         "python": platform.python_version(),

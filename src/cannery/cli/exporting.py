@@ -17,7 +17,7 @@ from cannery.storage import Store, StoredConversation
 
 
 def make_redactor(options: argparse.Namespace) -> Redactor | None:
-    """What leaves out what must not be seen; None where nothing was asked for."""
+    """The redactor for the options; None without ``--redact``."""
     if options.dry_run and not options.redact:
         raise Misuse("a dry run of what?", "Add --redact")
     try:
@@ -29,7 +29,7 @@ def make_redactor(options: argparse.Namespace) -> Redactor | None:
 def write_files(
     pieces: Iterator[Piece], options: argparse.Namespace, progress: Progress, count: int
 ) -> None:
-    """Write each session into a file of its own, or the only one to where it was asked for."""
+    """Write each session to a file of its own, or a single one to the path given."""
     folder = Path(options.output) if options.output else None
     is_folder = folder is not None and (folder.is_dir() or count > 1)
     if count > 1 and folder is None:
@@ -45,7 +45,7 @@ def write_files(
 
 
 def tell_redacted(redactor: Redactor, options: argparse.Namespace) -> None:
-    """Say what was left out; in a dry run each thing of it, by its beginning."""
+    """Report what was redacted; in a dry run list each match by its first characters."""
     counts = ", ".join(f"{count} × {kind}" for kind, count in redactor.counts.items())
     if options.dry_run:
         for each in redactor.sightings():
@@ -56,7 +56,7 @@ def tell_redacted(redactor: Redactor, options: argparse.Namespace) -> None:
 
 
 def choose_conversations(store: Store, options: argparse.Namespace) -> list[StoredConversation]:
-    """The conversations that were asked for, each once."""
+    """The chosen conversations, without duplicates."""
     chosen = [find(store, word) for word in options.ids]
     if options.all or options.tag:
         chosen += [store.get(each.identifier) for each in reversed(store.list(tag=options.tag))]

@@ -1,7 +1,7 @@
-"""Conversations in the forms that ``cannery export`` writes, each as it is needed.
+"""Writes conversations in the forms of ``cannery export``, lazily.
 
-Every form is made from the same conversations, which are redacted before if that was asked for. Nothing is said in an
-export that was not said in them, and no setting is given.
+Every form is written from the same conversations, which are redacted first if requested. An export contains nothing
+that is not in them, and no settings.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Told = list[tuple[str, Sequence[Loss], Sequence[Repair]]]
 
 
 class Exported(NamedTuple):
-    """One conversation on its way out: what is known about it, what was said, and versions of its instructions."""
+    """One conversation to export: its metadata, its messages, and later versions of its instructions."""
 
     metadata: Metadata
     conversation: Conversation
@@ -35,7 +35,7 @@ class Exported(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """A piece of an export: bytes, the name of the file where it is one, and what to do with that."""
+    """A piece of an export: bytes, the name of the file if it is one, and advice on its use."""
 
     data: bytes
     name: str = ""
@@ -43,7 +43,7 @@ class Piece(NamedTuple):
 
 
 class Order(NamedTuple):
-    """What was asked for; ``told`` takes what could not be said."""
+    """The requested form and options; ``told`` collects losses and repairs."""
 
     form: str
     options: argparse.Namespace
@@ -60,7 +60,7 @@ def written(
     options: argparse.Namespace,
     redactor: Redactor | None = None,
 ) -> Iterator[Piece]:
-    """The conversations in a form: one of ours, an exporter's, or a dialect."""
+    """Write the conversations in a form: one of ours, an exporter's, or a dialect."""
     from cannery.exporters import exporter_names
 
     order = Order(form, options, len(chosen) == 1, [])
@@ -75,7 +75,7 @@ def _prepared(
 ) -> Iterator[Exported]:
     for conversation in chosen:
         metadata, said = conversation.metadata, conversation.hydrate()
-        # The first version stands among the messages.
+        # The first version is among the messages.
         versions = conversation.instructions()[1:]
         if redactor is not None:
             metadata = redact_metadata(metadata, redactor)
@@ -133,7 +133,7 @@ def _jsonl(conversations: Iterator[Exported], _: Order) -> Iterator[Piece]:
 
 
 def _canisters(conversations: Iterator[Exported], order: Order) -> Iterator[Piece]:
-    """A canister a line; of several conversations each line says to which it belongs."""
+    """One canister per line; with several conversations each line names its conversation."""
     from cannery.storage.portable import portable
 
     for each in conversations:
@@ -143,7 +143,7 @@ def _canisters(conversations: Iterator[Exported], order: Order) -> Iterator[Piec
 
 
 def _parents_first(chosen: list[StoredConversation]) -> Iterator[StoredConversation]:
-    """Whoever reads them makes a fork when its parent is there."""
+    """Order the conversations so that each parent precedes its forks, which an import needs."""
     waiting = {each.identifier: each for each in chosen}
     while waiting:
         for identifier, each in list(waiting.items()):

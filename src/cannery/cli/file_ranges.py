@@ -1,7 +1,7 @@
 """Ranges of a file or a pipe that several processes read, each with an offset of its own.
 
 A range is whole lines between two offsets of a file. The data of a pipe or a compressed file is first written to an
-unnamed temporary file, in which a new range overwrites one that is done.
+unnamed temporary file, in which a new range overwrites a finished one.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ import stat
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
-# Large enough that talking about a piece costs nothing beside it.
+# Large enough that the cost of messages between processes is negligible.
 _PIECE = 1 << 22
 _PIPED = 1 << 20
-# How far apart pieces of a pipe lie: no line is as long.
+# The distance between the ranges of a pipe; no line is as long.
 _APART = 1 << 36
-# How far to look at a time for the end of a line.
+# How many bytes to read at a time when looking for the end of a line.
 _LOOK = 1 << 12
 
 Piece = tuple[int, int]
 
 
 def is_plain(file: BinaryIO) -> bool:
-    """Whether a file can be read in any place; not so a pipe and what is packed."""
+    """Whether a file supports reading at any offset; pipes and compressed files do not."""
     is_file = isinstance(getattr(file, "raw", None), io.FileIO)
     return is_file and stat.S_ISREG(os.fstat(file.fileno()).st_mode)
 
 
 def unnamed() -> Any:
-    """A file for what comes through a pipe, in memory where there are such files."""
+    """An unnamed temporary file for the data of a pipe, in memory where the system supports it."""
     if hasattr(os, "memfd_create"):
         return os.fdopen(os.memfd_create("pieces"), "r+b")
     import tempfile
@@ -40,7 +40,7 @@ def unnamed() -> Any:
 
 
 def pieces_of(descriptor: int, start: int, jobs: int, least: int) -> Iterator[Piece]:
-    """The pieces of a file, smaller towards its end, so that all processes are done at the same time."""
+    """Split a file into ranges, smaller towards its end, so that all processes finish at the same time."""
     whole = os.fstat(descriptor).st_size
     while start < whole:
         size = min(_PIECE, max(least, (whole - start) // (4 * jobs)))
@@ -50,7 +50,7 @@ def pieces_of(descriptor: int, start: int, jobs: int, least: int) -> Iterator[Pi
 
 
 def _line_start(descriptor: int, at: int) -> int:
-    """Where the first line starts that does not start before a place."""
+    """The offset of the first line that starts at or after an offset."""
     at -= 1
     while data := os.pread(descriptor, _LOOK, at):
         found = data.find(b"\n") + 1
@@ -63,7 +63,7 @@ def _line_start(descriptor: int, at: int) -> int:
 def put_pieces(
     file: BinaryIO, first: bytes, descriptor: int, most: int, size: int = _PIPED
 ) -> Iterator[Piece]:
-    """The pieces of a pipe, of which ``first`` was read before; all but so many are done when one is asked for."""
+    """Split a pipe into ranges of a file; ``first`` was already read. At most ``most`` ranges are in use at once."""
     if first and not first.endswith(b"\n"):
         first += file.readline()
     slot = itertools.cycle(range(0, most * _APART, _APART))
@@ -76,7 +76,7 @@ def put_pieces(
 
 
 def _put(descriptor: int, data: bytes, at: int) -> int:
-    """Write to a place of a file; where the data ends."""
+    """Write data at an offset; return the offset of its end."""
     rest = memoryview(data)
     while rest:
         count = os.pwrite(descriptor, rest, at)
@@ -85,7 +85,7 @@ def _put(descriptor: int, data: bytes, at: int) -> int:
 
 
 def blocks_of(descriptor: int, piece: Piece, size: int) -> Iterator[list[bytes]]:
-    """The lines of a piece, about so many bytes at a time."""
+    """The lines of a range, in lists of about ``size`` bytes."""
     at, end = piece
     most = size
     while at < end and (data := os.pread(descriptor, min(most, end - at), at)):
@@ -95,4 +95,4 @@ def blocks_of(descriptor: int, piece: Piece, size: int) -> Iterator[list[bytes]]
             at -= len(lines.pop())
         if lines:
             yield lines
-        most = size if lines else most * 2  # a line that is longer
+        most = size if lines else most * 2  # the next line is longer than the limit

@@ -1,4 +1,4 @@
-"""Files and pipes: ``-`` is stdin or stdout, and a file is written whole or not at all."""
+"""Opens files and pipes: ``-`` is stdin or stdout, and a file is written atomically."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cannery.cli.terminal import is_terminal
 if TYPE_CHECKING:
     from pathlib import Path
 
-# Large enough that few lines lie across the end of it.
+# Large enough that few lines cross its end.
 _BUFFER = 1 << 16
 _GZIP = b"\x1f\x8b"
 _MARK = b"\xef\xbb\xbf"
@@ -27,7 +27,7 @@ _ABSENT_INPUT = "Give a file, or pipe something in"
 
 @contextlib.contextmanager
 def reading(name: str) -> Iterator[BinaryIO]:
-    """Open a file or stdin for reading; what gzip packed is unpacked, and a byte order mark is skipped."""
+    """Open a file or stdin for reading; gzip is decompressed, and a byte order mark is skipped."""
     if name == "-":
         if sys.stdin is None or sys.stdin.isatty():
             raise Misuse("there is nothing on stdin", _ABSENT_INPUT)
@@ -52,7 +52,7 @@ def _text(file: Any, name: str) -> Any:
 
 
 def read(name: str) -> bytes:
-    """All of a file or of stdin."""
+    """Read a whole file or stdin; an empty one is an error."""
     with reading(name) as file:
         data = file.read()
     if not data.strip():
@@ -61,7 +61,7 @@ def read(name: str) -> bytes:
 
 
 def read_json(name: str) -> Any:
-    """The JSON value of a file or of stdin."""
+    """Read the JSON value of a file or of stdin."""
     data = read(name)
     try:
         return msgspec.json.decode(data)
@@ -71,7 +71,7 @@ def read_json(name: str) -> Any:
 
 @contextlib.contextmanager
 def writing(name: str | None) -> Iterator[IO[bytes]]:
-    """Open stdout (None or ``-``), or a file that appears, complete, when all went well."""
+    """Open stdout (None or ``-``), or a file that appears when it is complete."""
     if name is None or name == "-":
         yield sys.stdout.buffer
         flush()
@@ -96,20 +96,20 @@ def writing(name: str | None) -> Iterator[IO[bytes]]:
 
 
 def flush() -> None:
-    """Write out what stdout holds back; an error names stdout."""
+    """Flush stdout; an error names stdout."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
         raise
     except OSError as error:
-        # What cannot be written would fail again when Python exits.
+        # The flush would fail again when Python exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise Complaint(f"stdout: {error.strerror}") from None
 
 
 @contextlib.contextmanager
 def _named(partial: Path, name: str) -> Iterator[None]:
-    """Errors of a file that is not complete name the one that was asked for."""
+    """Replace the name of the temporary file in errors by the requested name."""
     try:
         yield
     except OSError as error:
@@ -119,20 +119,20 @@ def _named(partial: Path, name: str) -> Iterator[None]:
 
 
 def write_json(value: Any, name: str | None = None) -> None:
-    """Print a value as JSON: indented on a terminal and in files, on one line in a pipe."""
+    """Write a value as JSON: indented on a terminal and in files, on one line in a pipe."""
     data = msgspec.json.encode(value)
     with writing(name) as file:
         file.write(pretty(data, always=name not in (None, "-")) + b"\n")
 
 
 def pretty(body: bytes, *, always: bool = False) -> bytes:
-    """A JSON body indented if a person looks at it."""
+    """Indent a JSON body if it goes to a terminal, or ``always``."""
     return msgspec.json.format(body, indent=2) if always or is_terminal() else body
 
 
 @contextlib.contextmanager
 def as_path(name: str) -> Iterator[str]:
-    """A path to read: a pipe (stdin, or one with a name) is kept in a file while it is read twice."""
+    """A path that can be read several times: a pipe (stdin, or a named one) is copied to a temporary file."""
     from pathlib import Path
 
     if name != "-" and not Path(name).is_fifo():
@@ -149,12 +149,12 @@ def as_path(name: str) -> Iterator[str]:
 
 
 def shown(name: str) -> str:
-    """A file's name in a message."""
+    """The name of a file in messages."""
     return "stdin" if name == "-" else name
 
 
 def note(text: str, *, quiet: bool = False) -> None:
-    """Say something beside the answer."""
+    """Print a message on stderr, after the output so far."""
     if not quiet:
         sys.stdout.flush()
         sys.stderr.write(f"{text}\n")

@@ -1,4 +1,4 @@
-"""The options that choose among conversations."""
+"""The options that select conversations."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FILTERS = (
 
 
 def add_filters(parser: Parser) -> None:
-    """What a verb takes to choose among conversations."""
+    """Add the filter options to a verb."""
     add = parser.add_argument
     add("--tag", metavar="TAG", help="only those with this tag")
     add("--profile", metavar="NAME", help="only those of this profile: archive or chat")
@@ -44,7 +44,7 @@ def add_filters(parser: Parser) -> None:
 
 
 def select(store: Store, options: argparse.Namespace) -> tuple[Summary, ...]:
-    """The conversations that the options choose."""
+    """The conversations that the options select."""
     if options.profile is not None:
         choose(options.profile, PROFILES, "profile")
     if options.role is not None:
@@ -68,12 +68,12 @@ def _kinds(options: argparse.Namespace) -> tuple[str, ...] | None:
     """The kinds to show; None for all of them."""
     if options.kind is not None:
         return (options.kind,)
-    # What belongs to a session is asked for by its id.
+    # A session was requested by its id: show all its kinds.
     return None if options.all or options.session is not None else VISIBLE
 
 
 def nothing_found(options: argparse.Namespace, place: str) -> str:
-    """Why a list is empty: because of the filters that were given, or because the store is."""
+    """Explain an empty list: by the filters that were given, or because the store is empty."""
     filters = [
         f"--{name} {value}"
         for name in FILTERS

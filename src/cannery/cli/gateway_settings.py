@@ -1,4 +1,4 @@
-"""The gateway's configuration as other verbs look at it; without the gateway's packages there is none."""
+"""The gateway's configuration for other verbs; None without the gateway's packages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class GatewaySettings(Struct, frozen=True):
 
 
 def load_gateway_settings(chosen: str | None = None) -> GatewaySettings | None:
-    """The settings of a file or of the usual place; None if the gateway is not installed."""
+    """Load the settings of a file or of the default place; None if the gateway is not installed."""
     try:
         from cannery.gateway.serving import default_configuration
         from cannery.gateway.settings import load_settings

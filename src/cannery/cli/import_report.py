@@ -1,4 +1,4 @@
-"""What ``cannery import`` says: what each file was read as, and what came of it."""
+"""The report of ``cannery import``: the format of each file, and the results."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _COUNTS = (
 
 
 def tell(options: argparse.Namespace, summary: ImportSummary) -> None:
-    """What a file was read as, and what is wrong with it."""
+    """Print the formats that a file was read as, and its problems."""
     for source, told in list(summary.formats.items())[:_MOST]:
         note(f"{harmless(source)}: read as {harmless(told)}", quiet=options.quiet)
     for problem in summary.problems[:_MOST]:
@@ -44,7 +44,7 @@ def tell(options: argparse.Namespace, summary: ImportSummary) -> None:
 
 
 def conclude(options: argparse.Namespace, found: list[ImportSummary]) -> None:
-    """What came of all files."""
+    """Print the results of all files."""
     rows = [
         [harmless(summary.path), *(f"{getattr(summary, name):,}" for name in _COUNTS)]
         for summary in found
@@ -62,7 +62,7 @@ def conclude(options: argparse.Namespace, found: list[ImportSummary]) -> None:
 
 
 def _tell_unknown(found: list[ImportSummary]) -> None:
-    """How many records and pieces are of no known kind, and where they are."""
+    """Print how many records and parts are of unknown kinds, and how to find them."""
     kinds: Counter[str] = Counter()
     for summary in found:
         kinds.update(summary.unknown)
@@ -78,7 +78,7 @@ def _tell_unknown(found: list[ImportSummary]) -> None:
 
 
 def discover(options: argparse.Namespace) -> int:
-    """What known programs keep on this machine, and what would be taken of it."""
+    """List the folders of known programs on this machine, and their files."""
     found = find_folders()
     if options.json:
         write_json([each._asdict() for each in found])
@@ -99,7 +99,7 @@ def discover(options: argparse.Namespace) -> int:
 
 
 def list_formats(options: argparse.Namespace) -> int:
-    """Every format."""
+    """List every format."""
     rows = [[name, find_format(name).title] for name in format_names()]
     if options.json:
         write_json([{"name": name, "title": title} for name, title in rows])

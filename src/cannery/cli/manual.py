@@ -1,4 +1,4 @@
-"""The page ``docs/cli.md``, written from the parsers: ``python -m cannery.cli.manual > docs/cli.md``."""
+"""Generates the page ``docs/cli.md`` from the parsers: ``python -m cannery.cli.manual > docs/cli.md``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cannery.cli.catalogue import VERBS
 from cannery.cli.parser import overview, verb_parser
 from cannery.cli.terminal import choose_colour
 
-# Columns of the page, whatever the terminal has.
+# The width of the page, independent of the terminal.
 _WIDE = 100
 _INTRODUCTION = """\
 # The command line
@@ -46,7 +46,7 @@ Completion for a shell: `cannery completion bash`, `zsh` or `fish`.
 
 
 def manual() -> str:
-    """The whole page."""
+    """Generate the whole page."""
     choose_colour("never")
     parts = [_INTRODUCTION, f"## cannery\n\n```text\n{overview(_WIDE)}```\n"]
     for verb in VERBS:

@@ -1,4 +1,4 @@
-"""The parser: argparse without its prose, so that help is the same everywhere and can stand in the docs."""
+"""The argument parser: argparse with our own help and error texts, so that help is the same in every Python version."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cannery.cli.catalogue import GROUPS, VERBS, load_verb
 from cannery.cli.complaints import Misuse, nearest
 from cannery.cli.terminal import COLOUR_CHOICES, paint, width
 
-# Help is as wide as the terminal, within what reads well.
+# Help is as wide as the terminal, within these limits.
 _NARROWEST, _WIDEST = 40, 100
 _LAST_PORT = 65535
 _EXAMPLES = """\
@@ -23,26 +23,26 @@ _EXAMPLES = """\
 
 
 def whole(word: str) -> int:
-    """A number from 0 up."""
+    """Parse a number from 0 up."""
     if not word.isdecimal():
         raise argparse.ArgumentTypeError(f"takes a number from 0 up, not {word!r}")
     return int(word)
 
 
 def port(word: str) -> int:
-    """The number of a port."""
+    """Parse a port number."""
     if not word.isdecimal() or int(word) > _LAST_PORT:
         raise argparse.ArgumentTypeError(f"takes a port from 0 to {_LAST_PORT}, not {word!r}")
     return int(word)
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that complains in our words and writes its own help; ``wide`` columns wide, or as the terminal is."""
+    """A parser with our own error messages and help; ``wide`` is the width of the help, 0 for the terminal's."""
 
     wide: int = 0
 
     def error(self, message: str) -> NoReturn:
-        """Complain, with the option that was probably meant."""
+        """Raise a Misuse that suggests the nearest known option."""
         problem = message.replace("the following arguments are required: ", "missing: ")
         problem = re.sub(r"^argument (\S+?)(?:/(\S+))?: (?=takes)", r"\1 ", problem)
         problem = problem.removeprefix("argument ")
@@ -53,12 +53,12 @@ class Parser(argparse.ArgumentParser):
         raise Misuse(problem, f"See `{self.prog} --help`")
 
     def format_usage(self) -> str:
-        """One line: the verb and what it takes."""
+        """The usage line: the verb and its arguments."""
         taken = [_placeholder(action) for action in self._positionals_of()]
         return " ".join(["Usage:", self.prog, *taken, "[options]"]) + "\n"
 
     def format_help(self) -> str:
-        """Usage, what the verb does, arguments, options, examples."""
+        """Usage, description, arguments, options, examples."""
         import textwrap
 
         wide = self.wide or text_width()
@@ -73,7 +73,7 @@ class Parser(argparse.ArgumentParser):
         return "\n".join(parts) + "\n"
 
     def _get_formatter(self) -> argparse.HelpFormatter:
-        # argparse makes one for each option; without a width it would ask shutil for that of the terminal.
+        # argparse creates a formatter for each option; without a width it would query the terminal each time.
         return argparse.HelpFormatter(self.prog, width=_WIDEST)
 
     def _positionals_of(self) -> list[argparse.Action]:
@@ -96,7 +96,7 @@ def _value_of(action: argparse.Action) -> str:
 
 
 def text_width() -> int:
-    """How wide running text is set on this terminal."""
+    """The width of running text on this terminal."""
     return min(max(width(), _NARROWEST), _WIDEST)
 
 
@@ -106,7 +106,7 @@ def _described(action: argparse.Action, wide: int) -> str:
         left += f" {_value_of(action)}"
     import textwrap
 
-    # On a narrow terminal the explanation stands below its option.
+    # On a narrow terminal the help text is below its option.
     column = 26 if wide >= 70 else 6
     lines = textwrap.wrap(action.help or "", wide - column - 2) or [""]
     if len(left) > column - 2:
@@ -118,7 +118,7 @@ def _described(action: argparse.Action, wide: int) -> str:
 
 
 def verb_parser(name: str) -> Parser:
-    """The parser of one verb."""
+    """Build the parser of one verb."""
     verb = load_verb(name)
     parser = Parser(
         prog=f"cannery {name}",
@@ -148,7 +148,7 @@ def verb_parser(name: str) -> Parser:
 
 
 def parse(name: str, arguments: Sequence[str]) -> argparse.Namespace:
-    """The options of a verb; options may stand between its arguments."""
+    """Parse the options of a verb; options may be between its arguments."""
     parser = verb_parser(name)
     if "--help" in arguments or "-h" in arguments:
         return argparse.Namespace(help=parser.format_help())
@@ -162,7 +162,7 @@ def _checked(options: argparse.Namespace) -> argparse.Namespace:
 
 
 def overview(wide: int = 0) -> str:
-    """What ``cannery`` alone says, ``wide`` columns wide or as the terminal is."""
+    """The output of ``cannery`` without arguments, ``wide`` columns wide, or as wide as the terminal."""
     parts = ["Cannery: the conversation layer for LLM applications.", ""]
     import textwrap
 
@@ -183,7 +183,7 @@ def overview(wide: int = 0) -> str:
 
 
 def find_verb(word: str) -> str:
-    """The verb of this name; a Misuse with the one that was meant otherwise."""
+    """The verb of this name; otherwise raise a Misuse that suggests the nearest one."""
     if word in VERBS:
         return word
     near = nearest(word, VERBS, _SYNONYMS)

@@ -1,4 +1,4 @@
-"""Small plots: bars and a row of days on the terminal, the same as SVG."""
+"""Small plots: bars and a sparkline of days for the terminal, and both as SVG."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OPENING = (
 
 
 def bars(counts: Mapping[str, int], colours: Mapping[str, str]) -> list[str]:
-    """A line for each name, the longest bar for the largest count."""
+    """One line per name, with bars in proportion to the counts."""
     if not counts:
         return []
     most = max(counts.values())
@@ -31,7 +31,7 @@ def bars(counts: Mapping[str, int], colours: Mapping[str, str]) -> list[str]:
 
 
 def recent_days(by_day: Mapping[str, int], length: int) -> dict[str, int]:
-    """The count of each of the last days that have any, empty days between included."""
+    """The counts of the last ``length`` days up to the last one with a count, including empty days."""
     known = sorted(day for day in by_day if day[:1].isdigit())
     if not known:
         return {}
@@ -42,13 +42,13 @@ def recent_days(by_day: Mapping[str, int], length: int) -> dict[str, int]:
 
 
 def sparkline(values: Mapping[str, int]) -> str:
-    """One letter a day."""
+    """One character per day."""
     most = max(values.values(), default=0) or 1
     return "".join(_LEVELS[-(-count * 7 // most)] if count else " " for count in values.values())
 
 
 def svg(title: str, days: Mapping[str, int], roles: Mapping[str, int]) -> str:
-    """Messages a day above, messages a role below."""
+    """Messages per day as columns, messages per role as bars below."""
     width, height, top = 640, 120, 40
     step = width / max(len(days), 1)
     most = max(days.values(), default=0) or 1

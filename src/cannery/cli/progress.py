@@ -1,4 +1,4 @@
-"""Progress: one line on stderr with rate and time left, drawn by rich; nothing without rich or without a terminal."""
+"""Progress on stderr: one line with rate and time left, drawn by rich; nothing without rich or without a terminal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bar
     from rich.progress import TaskID
 
-# What is done sooner shows no line.
+# Shorter work shows no progress line.
 _PATIENCE = 0.3
 
 
@@ -42,16 +42,16 @@ class Progress:
         self.clear()
 
     def __call__(self, done: int, total: int) -> None:
-        """What the library calls while it works."""
+        """The progress callback of the library."""
         self.total = total
         self.move(done)
 
     def advance(self, step: int = 1) -> None:
-        """So much more is done."""
+        """Add to the amount done."""
         self.move(self.done + step)
 
     def move(self, done: int) -> None:
-        """So much is done in all."""
+        """Set the amount done."""
         self.done = done
         if not self._is_shown or (self._bar is None and time.monotonic() < self._begin):
             return
@@ -66,7 +66,7 @@ class Progress:
             self._bar.update(self._task, completed=done, total=self.total or None)
 
     def clear(self) -> None:
-        """Take the line away."""
+        """Remove the progress line."""
         if self._bar is not None:
             self._bar.stop()
             self._bar = None

@@ -1,4 +1,4 @@
-"""How the gateway recognised the exchanges of a conversation, and which instructions they had."""
+"""Prints how the gateway recognised the exchanges of a conversation, and their instructions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _REASONS = {
 
 
 def show_why(options: argparse.Namespace, conversation: StoredConversation) -> None:
-    """Print by what each exchange of a conversation was recognised."""
+    """Print how each exchange of a conversation was recognised."""
     metadata = conversation.metadata
     facts: dict[str, Any] = {
         "id": metadata.id,
@@ -72,7 +72,7 @@ def show_instructions(options: argparse.Namespace, conversation: StoredConversat
 
 
 def instructions_data(versions: list[Instructions]) -> list[dict[str, Any]]:
-    """Versions of instructions as JSON has them."""
+    """Versions of instructions as JSON values."""
     return [
         {
             "position": version.position,
@@ -91,7 +91,7 @@ def _text(canister: Any) -> str:
 
 
 def show_tree(options: argparse.Namespace, conversation: StoredConversation) -> None:
-    """Print the forks around a conversation."""
+    """Print the tree of forks around a conversation."""
     from cannery.cli.conversation_text import painted_tree
 
     tree = conversation.tree

@@ -1,4 +1,4 @@
-"""Verbs that take conversations away: they ask first, and say what is gone."""
+"""The common part of verbs that remove conversations: they ask for confirmation, and report what was removed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cannery.wording import counted
 
 
 def add_removal_arguments(parser: Parser) -> None:
-    """What such a verb takes."""
+    """Add the arguments of such a verb."""
     add = parser.add_argument
     add("ids", metavar="ID", nargs="+", help="the conversations")
     add("-y", "--yes", action="store_true", help="do not ask for confirmation")
@@ -26,7 +26,7 @@ def remove(
     done: str,
     take_away: Callable[[Store, StoredConversation], None],
 ) -> int:
-    """Take the named conversations away; ``verb`` is what is asked, ``done`` what is told."""
+    """Remove the named conversations; ``verb`` is used in the question, ``done`` in the report."""
     with opened(options) as store:
         found = list(dict.fromkeys(find(store, word) for word in options.ids))
         if not options.yes and not agreed(found, verb):

@@ -1,4 +1,4 @@
-"""Losses and repairs as people and programs read them."""
+"""Losses and repairs as text and as JSON values."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def as_data(rendered: Rendered) -> dict[str, Any]:
 
 
 def loss_data(loss: Loss) -> dict[str, str]:
-    """A loss as JSON values."""
+    """A loss as a JSON object."""
     return {
         "code": loss.code,
         "severity": loss.severity,
@@ -34,7 +34,7 @@ def loss_data(loss: Loss) -> dict[str, str]:
 
 
 def summary(losses: int, repairs: int) -> str:
-    """How much was lost and repaired, in words."""
+    """The numbers of losses and repairs, as text."""
     from cannery.wording import counted
 
     parts = [counted(losses, "loss", "losses")] if losses else []
@@ -43,7 +43,7 @@ def summary(losses: int, repairs: int) -> str:
 
 
 def describe(losses: Sequence[Loss], repairs: Sequence[Repair], *, stream: Any = None) -> str:
-    """One line each, the worst first."""
+    """One line for each, the most severe first."""
     order = list(SEVERITY_COLOURS)
     ranked = sorted(losses, key=lambda loss: -order.index(loss.severity))
     rows = [(loss.severity, loss.code, loss.path, loss.detail) for loss in ranked]
@@ -65,7 +65,7 @@ def _lines(rows: list[tuple[str, str, str, str]], stream: Any) -> Iterable[str]:
 
 
 def describe_either(everything: Sequence[tuple[str, Sequence[Loss], Sequence[Repair]]]) -> str:
-    """How much was lost and repaired, then what: all of it for one conversation, how often for several."""
+    """A count of losses and repairs, then the list: complete for one conversation, counted by code for several."""
     losses = sum(len(real_losses(each[1])) for each in everything)
     repairs = sum(len(each[2]) for each in everything)
     if len(everything) > 1:
@@ -82,7 +82,7 @@ def describe_either(everything: Sequence[tuple[str, Sequence[Loss], Sequence[Rep
 def describe_many(
     everything: Iterable[tuple[str, Sequence[Loss], Sequence[Repair]]],
 ) -> str:
-    """What was lost and repaired in several conversations: how often, and where first."""
+    """Losses and repairs of several conversations by code: how often, and the first place."""
     counts: dict[tuple[str, str], list[str]] = {}
     for name, losses, repairs in everything:
         for loss in losses:

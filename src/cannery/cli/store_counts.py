@@ -1,7 +1,7 @@
 """Counts of a store: messages, roles, models, days, and sizes before and after deduplication.
 
-Lines are counted as they are stored, without decoding them: a role, a time and references to content are found by
-their shape, which ``docs/storage-format.md`` fixes.
+Lines are counted in their stored form, without decoding: a role, a time and references to content are found by
+patterns, which rely on ``docs/storage-format.md``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _CONTENT = re.compile(rb'"content_id":"sha256:([0-9a-f]{64})","size":(\d+)')
 
 
 class Census(Struct):
-    """What a store holds."""
+    """The counts of a store."""
 
     conversations: int = 0
     forks: int = 0
@@ -39,12 +39,12 @@ class Census(Struct):
 
     @property
     def ratio(self) -> float:
-        """How many times over what was said is kept: 1 without repetition, more with it."""
+        """The size before deduplication divided by the size after it: 1 if nothing is shared."""
         return self.said_bytes / self.kept_bytes if self.kept_bytes else 1.0
 
 
 def take(store: Store, progress: Callable[[int, int], object]) -> Census:
-    """Count everything; a message that forks share is said in each of them and kept once."""
+    """Count everything; a message shared by forks counts once per fork in ``said_bytes`` and once in ``kept_bytes``."""
     census = Census()
     roles: Counter[str] = Counter()
     days: Counter[str] = Counter()
@@ -77,7 +77,7 @@ def take(store: Store, progress: Callable[[int, int], object]) -> Census:
 
 
 class _Said(NamedTuple):
-    """What a conversation says in its own lines: the bytes up to each, beside those before the fork."""
+    """The lines that a conversation does not share with its parent: cumulative sizes, and the bytes before the fork."""
 
     parent: str | None
     base: int
@@ -86,7 +86,7 @@ class _Said(NamedTuple):
 
 
 def _said_until(said: dict[str, _Said], identifier: str | None, position: int) -> int:
-    """How many bytes the first messages of a conversation say; a parent that is gone says nothing."""
+    """The size of the first messages of a conversation; 0 if it is missing."""
     while identifier in said and position:
         own = said[identifier]
         if position > own.base:
@@ -103,7 +103,7 @@ def _own_lines(store: Store, summary: Summary) -> list[bytes]:
 
 
 def _size(line: bytes, contents: dict[bytes, int]) -> int:
-    """How much a line says, with the content that it refers to."""
+    """The size of a line, with the content that it refers to."""
     referred = [(found[1], int(found[2])) for found in _CONTENT.finditer(line)]
     contents.update(referred)
     return len(line) + sum(size for _, size in referred)
@@ -115,7 +115,7 @@ def _found(pattern: re.Pattern[bytes], line: bytes) -> str:
 
 
 def disk_size(place: str) -> int:
-    """How many bytes the files of a store take; 0 where there are no files."""
+    """The disk usage of a store's files in bytes; 0 for a store without files."""
     folder = Path(place.removeprefix("file://").removeprefix("file:"))
     if not folder.is_dir():
         return 0

@@ -1,6 +1,7 @@
-"""The store that a verb works on, and conversations by the beginning of their id.
+"""Finds the store that a verb uses, and conversations by a prefix of their id.
 
-``--store`` beats ``CANNERY_STORE``, which beats the user's data directory. Looking at a store never makes one.
+``--store`` takes precedence over ``CANNERY_STORE``, which takes precedence over the user's data directory. Reading
+verbs never create a store.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _SHORTEST = 8
 
 
 def find_place(chosen: str | None) -> tuple[str, str]:
-    """Where the store is, and who says so."""
+    """The location of the store, and which setting it comes from."""
     if chosen:
         return chosen, "--store"
     if place := os.environ.get("CANNERY_STORE"):
@@ -36,14 +37,14 @@ def find_place(chosen: str | None) -> tuple[str, str]:
 
 
 def find_key(chosen: str | None) -> tuple[str | None, str]:
-    """Where the keys of an encrypted store are, and who says so; None for a store that is not."""
+    """The source of the keys of an encrypted store, and which setting it comes from; None if there is none."""
     if chosen:
         return chosen, "--encryption-key"
     return os.environ.get("CANNERY_ENCRYPTION_KEY") or None, "CANNERY_ENCRYPTION_KEY"
 
 
 def is_there(place: str) -> bool:
-    """Whether there is a store, as far as one can tell without opening it."""
+    """Whether a store exists, as far as can be determined without opening it."""
     kind, path = locate(place)
     if kind == "sqlite":
         return path in ("", ":memory:") or Path(path).exists()
@@ -55,7 +56,7 @@ def is_there(place: str) -> bool:
 
 @contextlib.contextmanager
 def opened(options: argparse.Namespace, *, make: bool = False) -> Iterator[Store]:
-    """The store that was chosen; ``make`` lets it be a new one."""
+    """Open the chosen store; with ``make`` a new one may be created."""
     place, origin = find_place(options.store)
     if not is_there(place):
         if locate(place)[0] == "directory" and Path(place).is_file():
@@ -72,14 +73,14 @@ def opened(options: argparse.Namespace, *, make: bool = False) -> Iterator[Store
 
 
 def tell_locked(store: Store, options: argparse.Namespace) -> None:
-    """Name the scopes of an encrypted store in which nothing could be looked for."""
+    """Print the scopes of an encrypted store that could not be searched."""
     for one in () if store.encryption is None else store.encryption.states():
         if one.problem:
             note(f"scope {one.scope!r} was left out: {one.problem}", quiet=options.quiet)
 
 
 def agreed(conversations: Sequence[StoredConversation], what: str) -> bool:
-    """Whether somebody at the terminal says yes to what is done to conversations."""
+    """Ask for confirmation on the terminal; without a terminal raise a Misuse."""
     if not sys.stdin.isatty():
         raise Misuse("deleting needs a yes", "Add --yes")
     names = [f"{each.identifier} {one_line(each.title, 40)}".rstrip() for each in conversations]
@@ -89,7 +90,7 @@ def agreed(conversations: Sequence[StoredConversation], what: str) -> bool:
 
 
 def find(store: Store, word: str) -> StoredConversation:
-    """The conversation whose id begins so; ``@`` is the one that changed last, ``@2`` the one before."""
+    """The conversation with an id prefix; ``@`` is the most recently changed one, ``@2`` the one before."""
     if word.startswith("@"):
         return _recent(store, word[1:])
     living = store.begin_with(word.lower(), _COUNTED + 1)
@@ -122,7 +123,7 @@ def _recent(store: Store, number: str) -> StoredConversation:
 
 
 def shortened(store: Store, identifiers: Iterable[str]) -> dict[str, str]:
-    """The shortest beginning of each id, of at least eight letters, that no other conversation's has."""
+    """The shortest unique prefix of each id, at least eight characters long."""
     short: dict[str, str] = {}
     for name in identifiers:
         length = _SHORTEST

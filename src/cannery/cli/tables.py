@@ -1,6 +1,6 @@
 """Tables: drawn by rich on a terminal, tab-separated lines without a header in a pipe.
 
-Without rich, columns are padded and nothing is fitted to the terminal.
+Without rich, columns are padded and nothing is truncated to the width of the terminal.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from typing import Any
 
 from cannery.cli.terminal import columns, is_coloured, is_terminal, paint, width
 
-# The least of the last column that is worth its line.
+# If the last column would be narrower than this, each row is written as several lines.
 _LEAST = 20
-# Columns of a line in a pipe, where nothing is cut.
+# The line width in a pipe, where nothing is truncated.
 _WHOLE = 100_000
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: str = "") -> str:
     """Rows under a header; ``numbers`` names the columns that are aligned to the right.
 
-    On a terminal the last column takes what is left of the line.
+    On a terminal the last column takes the rest of the line.
     """
     if not is_terminal():
         return "\n".join("\t".join(_bare(cell) for cell in row) for row in rows)
@@ -29,7 +29,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: str 
 def aligned(
     header: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: str = "", indent: str = ""
 ) -> str:
-    """The same, always aligned; a row is a line for each fact where the terminal is too narrow."""
+    """The same, always aligned; on a terminal that is too narrow each cell gets a line of its own."""
     shown = [[paint(cell, "bold") for cell in header]] if any(header) else []
     shown += map(list, rows)
     widths = [max(map(columns, column)) for column in zip(*shown, strict=True)]
@@ -45,7 +45,7 @@ def aligned(
 
 
 def _facts(header: Sequence[str], row: Sequence[str]) -> list[list[str]]:
-    """What a row says, as a row for each cell."""
+    """The cells of a row that are not empty, each as a row of name and value."""
     named = zip(header, row, strict=True)
     return [[paint(name, "bold"), cell] for name, cell in named if cell not in ("", "0", "-")]
 
@@ -63,7 +63,7 @@ def _drawn(
 def _fitted(
     rows: Sequence[Sequence[str]], widths: Sequence[int], right: Sequence[bool]
 ) -> list[str]:
-    """Lines by rich, with each cell cut to the width of its column."""
+    """Lines drawn by rich, with each cell truncated to the width of its column."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text

@@ -1,7 +1,7 @@
-"""The terminal: colours, width, what may be printed on it, the pager.
+"""The terminal: colours, width, safe output, the pager.
 
-Text of conversations is foreign: control characters that could move the cursor, recolour the screen or reorder a line
-are replaced before anything is printed on a terminal.
+Text of conversations is untrusted: control characters that could move the cursor, change colours or reorder a line are
+replaced before anything is printed on a terminal.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ ROLE_COLOURS = {
 }
 SEVERITY_COLOURS = {"info": "dim", "lost": "red", "blocked": "red"}
 COLOUR_CHOICES = ("auto", "always", "never")
-# C0 without tab and newline, DEL, C1, and the marks that reorder a line.
-# Compiled when they are needed: a translation between two pipes needs neither.
+# C0 without tab and newline, DEL, C1, and the marks that reorder a line. Compiled on first use: a translation between
+# two pipes needs neither pattern.
 _DANGEROUS = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
 _ESCAPES = r"\x1b\[[0-9;]*m"
 
@@ -41,12 +41,12 @@ _choice = "auto"
 
 def choose_colour(choice: str) -> None:
     """Set when to colour: auto, always or never."""
-    global _choice  # noqa: PLW0603 - one terminal, one answer
+    global _choice  # noqa: PLW0603 - a setting of the whole process
     _choice = choice
 
 
 def is_coloured(stream: TextIO | None = None) -> bool:
-    """Whether to colour what goes to a stream (stdout)."""
+    """Whether to colour the output to a stream (default: stdout)."""
     if _choice != "auto":
         return _choice == "always"
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
@@ -55,13 +55,13 @@ def is_coloured(stream: TextIO | None = None) -> bool:
 
 
 def is_terminal(stream: TextIO | None = None) -> bool:
-    """Whether a stream (stdout) is a terminal."""
+    """Whether a stream (default: stdout) is a terminal."""
     chosen = stream or sys.stdout
     return not chosen.closed and chosen.isatty()
 
 
 def paint(text: str, *styles: str, stream: TextIO | None = None) -> str:
-    """The text in some colours, or as it is."""
+    """The text with terminal colours, or unchanged if colours are off."""
     if not text or not is_coloured(stream):
         return text
     codes = ";".join(_CODES[style] for style in styles)
@@ -69,12 +69,12 @@ def paint(text: str, *styles: str, stream: TextIO | None = None) -> str:
 
 
 def harmless(text: str) -> str:
-    """The text without what could play tricks on a terminal."""
+    """Replace control characters that a terminal would interpret."""
     return re.sub(_DANGEROUS, "\ufffd", text.replace("\r\n", "\n"))
 
 
 def one_line(text: str, width: int) -> str:
-    """The beginning of a text on one line of at most so many columns."""
+    """The beginning of a text as one line of at most ``width`` columns."""
     flat = " ".join(harmless(text[: width * 4]).split())
     if columns(flat) <= width:
         return flat
@@ -84,7 +84,7 @@ def one_line(text: str, width: int) -> str:
 
 
 def columns(text: str) -> int:
-    """How many columns a text takes on a terminal."""
+    """The number of terminal columns that a text occupies."""
     plain = re.sub(_ESCAPES, "", text)
     if plain.isascii():
         return len(plain)
@@ -100,12 +100,12 @@ def _columns(character: str, unicodedata: Any) -> int:
 
 
 def width() -> int:
-    """The width of the terminal; 100 where there is none."""
+    """The width of the terminal; 100 without a terminal."""
     return _measure()[0]
 
 
 def _measure() -> tuple[int, int]:
-    """Columns and lines of the terminal; 100 and 24 where there is none."""
+    """Columns and lines of the terminal; 100 and 24 without a terminal."""
     for stream in (sys.__stdout__, sys.__stderr__):
         if stream is not None and not stream.closed and stream.isatty():
             columns, lines = os.get_terminal_size(stream.fileno())

@@ -1,4 +1,4 @@
-"""Times as people read and write them."""
+"""Parses and formats times for the command line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
 def parse_time(text: str) -> datetime:
-    """A date, a time, or how long ago (``90m``, ``12h``, ``7d``, ``2w``)."""
+    """Parse a date, a time, or an age (``90m``, ``12h``, ``7d``, ``2w``)."""
     if text[:-1].isdecimal() and text[-1:] in _UNITS:
         return datetime.now(UTC) - timedelta(**{_UNITS[text[-1]]: int(text[:-1])})
     try:
@@ -21,7 +21,7 @@ def parse_time(text: str) -> datetime:
 
 
 def ago(time: datetime) -> str:
-    """How long ago, in a few letters; the date if it is long ago."""
+    """The age in short form; the date after 30 days."""
     seconds = (datetime.now(UTC) - time).total_seconds()
     if seconds < 60:
         return "now"

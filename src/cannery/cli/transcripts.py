@@ -17,12 +17,12 @@ from cannery.messages import Request, absent
 from cannery.titles import title_of
 
 _SURE = 0.6
-# A larger session is judged by what is imported of it.
+# A larger session is checked by its imported messages only.
 _MOST = 256 << 20
 
 
 class Transcript:
-    """A file or folder that some program wrote."""
+    """A file or folder that another program wrote."""
 
     def __init__(self, path: str) -> None:
         self.problems: list[str] = []
@@ -46,7 +46,7 @@ class Transcript:
         return bool(self._found)
 
     def subjects(self) -> Iterator[Subject]:
-        """Every history, with the place of each message in its file."""
+        """Yield every history, with the location of each message in its file."""
         for source, found, told in self._found:
             file = str(source.path or source.name)
             if found.name == "requests":
@@ -59,14 +59,14 @@ class Transcript:
                 for subject in _subjects(each, found, told, file):
                     form = found.name if has_session(found.name) else ""
                     yield msgspec.structs.replace(subject, session=session, form=form)
-                    # The file is judged once, with the history that goes on.
+                    # The file is checked once, with its first history.
                     session = None
             is_judged = has_session(found.name)
             damaged = [] if is_judged else [str(each) for each in source.problems]
             self.problems += [f"{source.name}: {each}" for each in damaged]
 
     def _requests(self, source: Source, file: str) -> Iterator[Subject]:
-        """Every body, with the paths in it."""
+        """Yield every request body, with the paths in it."""
         for record in source.records():
             place = source.place_of(record)
             try:
@@ -102,5 +102,5 @@ def _subjects(imported: Imported, found: Format, reason: str, file: str) -> Iter
 
 
 def _place(name: str) -> str:
-    """Where a message stands: what its file calls it."""
+    """The location of a message, by the name it has in its file."""
     return name if name.startswith(("line ", "#", "[")) else f"message {name}"

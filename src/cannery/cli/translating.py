@@ -1,4 +1,4 @@
-"""The ways through ``cannery translate``: one body, a stream, or many bodies in bulk."""
+"""The three modes of ``cannery translate``: one body, a stream, or many bodies in bulk."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CHUNK = 1 << 16
 
 
 class Source(NamedTuple):
-    """What stands at the beginning of the input, what comes after it, and which form that tells."""
+    """The beginning of the input, the rest of it, and the form detected: one body, lines or a stream."""
 
     form: str
     head: bytes
@@ -34,7 +34,7 @@ class Source(NamedTuple):
 
 
 def look(file: BinaryIO, name: str, *, is_lines: bool) -> Source:
-    """Read the beginning of the input and tell one body from a stream and from one body a line."""
+    """Read the beginning of the input and distinguish one body, a stream, and one body per line."""
     head = b""
     while not head.strip():
         more = file.read1(_CHUNK)  # type: ignore[attr-defined]  # every binary file here is buffered
@@ -45,7 +45,7 @@ def look(file: BinaryIO, name: str, *, is_lines: bool) -> Source:
         return Source("stream", head, file)
     if is_lines:
         return Source("lines", head, file)
-    # Blank lines count, so that a bad one has the number that an editor shows.
+    # Keep blank lines, so that the reported number of a bad line is its number in the file.
     blank = head[: len(head) - len(head.lstrip())]
     head = _first_line(head.lstrip(), file)
     first, _, follows = head.partition(b"\n")
@@ -58,7 +58,7 @@ def look(file: BinaryIO, name: str, *, is_lines: bool) -> Source:
 
 
 def _first_line(head: bytes, file: BinaryIO) -> bytes:
-    """What was read, and more of the input until a line ends."""
+    """The bytes read so far, and more of the input up to the end of a line."""
     parts = [head]
     while b"\n" not in parts[-1] and (more := file.read1(1 << 20)):  # type: ignore[attr-defined]
         parts.append(more)
@@ -74,14 +74,14 @@ def _is_whole(line: bytes) -> bool:
 
 
 def records_of(body: bytes) -> list[bytes]:
-    """The bodies of a JSON array of objects; empty for anything else."""
+    """The bodies in a JSON array of objects; empty for anything else."""
     if not body.lstrip().startswith(b"["):
         return []
     try:
         items = msgspec.json.decode(body, type=list[msgspec.Raw])
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return []
-    # A body may be spread over lines; as one line it can travel with the others.
+    # A body may span several lines; bulk translation needs it on one.
     return [msgspec.json.format(bytes(item), indent=-1) for item in items]
 
 
@@ -98,7 +98,7 @@ def is_stream(options: argparse.Namespace, head: bytes) -> bool:
 
 
 def identify(options: argparse.Namespace, body: bytes) -> tuple[str, str]:
-    """The dialect and the kind of a body: as told, or detected and said."""
+    """The dialect and the kind of a body: from the options, or detected and reported."""
     if options.source is not None and options.kind is not None:
         return options.source, options.kind
     from cannery.detection import detect
@@ -121,7 +121,7 @@ def identify(options: argparse.Namespace, body: bytes) -> tuple[str, str]:
 def translate_one(
     options: argparse.Namespace, body: bytes, source: str, kind: str
 ) -> tuple[Rendered, Any]:
-    """The body in the other dialect, and the canisters between if they are to be shown."""
+    """Translate a body; also return its canisters if they are to be printed."""
     try:
         canisters = _canisters(body, source, kind) if options.explain else None
         rendered = translate(
@@ -150,7 +150,7 @@ def _canisters(body: bytes, source: str, kind: str) -> Any:
 
 
 def _other_dialect(options: argparse.Namespace, body: bytes) -> str:
-    """What to do about a body that is not of the dialect it was said to be in."""
+    """The advice for a body that is not in the dialect given."""
     from cannery.detection import detect
 
     try:
@@ -162,7 +162,7 @@ def _other_dialect(options: argparse.Namespace, body: bytes) -> str:
 
 
 def stream(options: argparse.Namespace, source: str, chunks: Iterator[bytes]) -> int:
-    """Translate a stream while it comes."""
+    """Translate a stream while it is read."""
     if options.policy == "strict" or options.losses:
         raise Misuse(
             "a stream goes out while it comes in, before anybody knows what it loses",
@@ -182,7 +182,7 @@ def stream(options: argparse.Namespace, source: str, chunks: Iterator[bytes]) ->
 
 
 def chunks_of(source: Source) -> Iterator[bytes]:
-    """All of the input, as it comes."""
+    """All of the input, in chunks as they arrive."""
     if source.head:
         yield source.head
     if source.form == "stream":
@@ -191,7 +191,7 @@ def chunks_of(source: Source) -> Iterator[bytes]:
 
 
 def bulk(options: argparse.Namespace, source: Source, size: int, found: tuple[str, str]) -> int:
-    """Translate one body a line, of the dialect and kind that were found."""
+    """Translate one body per line; ``found`` is their dialect and kind."""
     from cannery.cli import bulk as work
     from cannery.cli.bulk_report import BulkReport
 
@@ -218,7 +218,7 @@ def bulk(options: argparse.Namespace, source: Source, size: int, found: tuple[st
 
 
 def size_of(file: BinaryIO) -> int:
-    """The size of a file; 0 for a pipe and for what is packed."""
+    """The size of a file; 0 for a pipe and for compressed input."""
     try:
         is_plain = isinstance(getattr(file, "raw", None), io.FileIO)
         return os.fstat(file.fileno()).st_size if is_plain else 0
@@ -227,7 +227,7 @@ def size_of(file: BinaryIO) -> int:
 
 
 def explain(canisters: Any) -> str:
-    """The canisters between, one line each."""
+    """The canisters of the body, one line each."""
     from cannery.cli.canisters import headline
 
     return "\n".join(headline(index, canister) for index, canister in enumerate(canisters))

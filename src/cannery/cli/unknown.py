@@ -1,4 +1,4 @@
-"""What an import kept and did not understand: records beside messages, other fields of a record, opaque blocks."""
+"""Lists what an import kept uninterpreted: records beside messages, unknown fields of records, opaque blocks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cannery.messages.json_text import decode_json
 
 
 def show_unknown(options: argparse.Namespace, canisters: Any, start: int) -> None:
-    """Write every piece, one JSON object a line."""
+    """Write every piece, one JSON object per line."""
     found = list(unknown_pieces(canisters, start))
     if options.json:
         write_json(found)
@@ -28,7 +28,7 @@ def show_unknown(options: argparse.Namespace, canisters: Any, start: int) -> Non
 
 
 def unknown_pieces(canisters: Any, start: int = 0) -> Iterator[dict[str, Any]]:
-    """Every record, field or block that was kept as it is: at which message, of which kind, and where it stood."""
+    """Yield every record, field or block that was kept unchanged: its message, kind and location."""
     for position, canister in enumerate(canisters, start):
         facts = facts_of(canister)
         for record in facts.get("unknown", ()):

@@ -1,4 +1,4 @@
-"""What a conversation took, as far as its messages say: tokens in and out, and what they cost."""
+"""The usage of a conversation according to its messages: input and output tokens, and cost."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cannery.messages import AnyCanister
 
 
 def usage_line(canisters: Iterable[AnyCanister]) -> str:
-    """Tokens and cost in a few words; "" if no message says any."""
+    """Tokens and cost as short text; "" if no message has any."""
     read = written = 0
     cost = 0.0
     for canister in canisters:

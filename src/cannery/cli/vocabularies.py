@@ -1,4 +1,4 @@
-"""Role names in every vocabulary, as ``cannery roles`` shows them."""
+"""Role names in every vocabulary, for ``cannery roles``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cannery.roles import VOCABULARIES, normalize_role
 
 
 def list_vocabularies(options: argparse.Namespace) -> int:
-    """Every vocabulary side by side."""
+    """Print every vocabulary side by side."""
     spoken = {
         name: {role.value: each.spell(role) for role in Role} for name, each in VOCABULARIES.items()
     }
@@ -34,7 +34,7 @@ def _spelling(name: str, role: Role) -> str:
 
 
 def explain(options: argparse.Namespace) -> int:
-    """What role strings become in each vocabulary."""
+    """Print what role strings become in each vocabulary."""
     if not options.names:
         raise Misuse("explain which role?", "For example: cannery roles explain Human")
     found = {name: {each: _become(name, each) for each in VOCABULARIES} for name in options.names}

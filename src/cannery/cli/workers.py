@@ -1,9 +1,10 @@
-"""Processes that take pieces of a file and write what becomes of them, in order.
+"""Worker processes that handle ranges of a file and write their output in order.
 
-All wait at one pipe, and whoever is free takes the next piece from it. The turn to write goes from piece to piece as a
-byte in a pipe. The process that has it writes block by block, while a block is still in the processor's cache, as one
-process alone does; another one keeps what it has, looks for its turn after each block, and goes on with the next piece
-before it waits. Nothing large goes through the pipes, and a process that ends early ends everything.
+All wait for one pipe, and the first free process takes the next range from it. The turn to write passes from range to
+range as a byte in a pipe. The process with the turn writes block by block, while a block is still in the processor's
+cache, as a single process does; a process without it buffers its output, polls for its turn after each block, and
+continues with the next range before it waits. No large data goes through the pipes, and the death of a worker process
+ends the whole run.
 """
 
 from __future__ import annotations
@@ -26,41 +27,41 @@ from cannery.cli.complaints import Complaint
 from cannery.cli.file_ranges import Piece
 
 Write = Callable[[bytes], None]
-# Takes a piece and something that writes; returns what is to be said about it, and whether anything may follow it.
+# Handles a range with a function that writes; returns a result, and whether output may continue after it.
 Work = Callable[[Piece, Write], tuple[Any, bool]]
 
-# So many finished pieces of a process wait for their turn while it works on another one.
+# How many finished ranges of a process may wait for their turn while it works on another one.
 _KEPT = 1
-# So many pieces of a process are given at a time: one more than it can hold, so that it never waits for one.
+# How many ranges are handed out per process: one more than it can hold, so that it is never idle.
 _GIVEN = _KEPT + 2
-# glibc gives memory back to the system and asks for it again with every piece, until so much was free at once.
+# glibc returns memory to the system after each range and requests it again, until a block of this size was freed.
 _ROOM = 1 << 24
-# What fits into a pipe need not wait for whoever reads it, and others need not wait for who writes it.
+# The pipe buffer: a large one lets writer and reader proceed without waiting for each other.
 _PIPE = 1 << 18
 _GIFT = struct.Struct("qqq")
 _SIZE = struct.Struct("q")
 
 
 class Workers:
-    """So many processes that take pieces and write to an open file."""
+    """A pool of forked processes that take ranges and write to an open file."""
 
     def __init__(self, count: int, work: Work, output: int) -> None:
         _widen(output)
-        # How many pieces are given and not told about at most.
+        # The maximum number of ranges that are handed out and not finished.
         self.most = count * _GIVEN
         taken, self._gifts = os.pipe()
         turns = [os.pipe() for _ in range(count * (_KEPT + 1))]
         for waits in (taken, *(incoming for incoming, _ in turns)):
-            os.set_blocking(waits, False)  # another process may have been faster
+            os.set_blocking(waits, False)  # another process may have read it first
         os.write(turns[0][1], b"\n")
-        gc.freeze()  # who looks for garbage writes to each object, and so takes a copy of what all share
+        gc.freeze()  # the collector writes to every object, which would copy the pages shared after fork
         self._processes: list[int] = []
         self._told: list[int] = []
         for _ in range(count):
             told, tells = os.pipe()
             process = os.fork()
             if not process:
-                # A copy of the parent's end in a child would keep the pipe open when the parent is gone.
+                # A copy of the parent's end in a child would keep the pipe open after the parent has ended.
                 for ours in (self._gifts, told, *self._told):
                     os.close(ours)
                 _end_after(_Process(taken, turns, tells, work, output).serve)
@@ -87,9 +88,9 @@ class Workers:
             os.waitpid(process, 0)
 
     def run(self, pieces: Iterable[Piece]) -> Iterator[Any]:
-        """What is to be said about each piece, in order, once it is written.
+        """Yield the result of each range, in order, once its output is written.
 
-        The next piece is asked for when fewer than ``most`` are given and not told about.
+        The next range is requested when fewer than ``most`` are handed out and not finished.
         """
         following = iter(pieces)
         known: dict[int, Any] = {}
@@ -112,7 +113,7 @@ class Workers:
                 told += 1
 
     def _hear(self) -> dict[int, Any]:
-        """What processes say about pieces, by number, as soon as one of them says anything."""
+        """Results by range number; wait until at least one process has sent one."""
         poll = select.poll()
         for told in self._told:
             poll.register(told, select.POLLIN)
@@ -121,8 +122,8 @@ class Workers:
 
 
 def _widen(output: int) -> None:
-    """Let a pipe hold more, where that can be said."""
-    # Whatever is no pipe says so, and a system may allow no more.
+    """Enlarge the buffer of a pipe, where the system supports it."""
+    # Files that are not pipes raise an error, and a system may limit the size.
     with contextlib.suppress(OSError, AttributeError):
         if fcntl.fcntl(output, fcntl.F_GETPIPE_SZ) < _PIPE:
             fcntl.fcntl(output, fcntl.F_SETPIPE_SZ, _PIPE)
@@ -130,7 +131,7 @@ def _widen(output: int) -> None:
 
 @contextlib.contextmanager
 def _alive() -> Iterator[None]:
-    """A pipe that is closed at its other end is that of a process which is no more."""
+    """Convert an error of a pipe that was closed at its other end: the process there has died."""
     try:
         yield
     except (EOFError, ConnectionError):
@@ -138,7 +139,7 @@ def _alive() -> Iterator[None]:
 
 
 def _end_after(run: Callable[[], None]) -> NoReturn:
-    """End this process when something is done, without a second end of what its parent began."""
+    """Run a function and exit this process, without running exit code inherited from the parent."""
     status = 1
     try:
         run()
@@ -151,19 +152,19 @@ def _end_after(run: Callable[[], None]) -> NoReturn:
 
 
 class _Kept:
-    """A piece that is not written yet, or not to its end."""
+    """A range whose output is not yet completely written."""
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.output: list[bytes] = []
         self.told: Any = None
         self.is_whole = False
-        # Whether another piece may be written behind this one.
+        # Whether another range may be written after this one.
         self.goes_on = True
 
 
 class _Process:
-    """One of the processes, as it sees itself."""
+    """The state of a worker process."""
 
     def __init__(
         self, gifts: int, turns: list[tuple[int, int]], tells: int, work: Work, output: int
@@ -174,7 +175,7 @@ class _Process:
         self._has_turn = False
 
     def serve(self) -> None:
-        """Work until the parent is gone; Ctrl-C is for the parent."""
+        """Work until the parent has ended; Ctrl-C is handled by the parent."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         bytes(_ROOM)
         with contextlib.suppress(EOFError, ConnectionError):
@@ -185,9 +186,9 @@ class _Process:
                     self._take()
 
     def _wait(self) -> None:
-        """Until there is something to take, if there is room for it, or it is the turn of what is kept."""
+        """Wait for a range to take, if there is room for it, or for the turn to write."""
         poll = select.poll()
-        # Whatever it waits for, it hears that the parent is gone.
+        # The events always include the end of the parent.
         poll.register(self._gifts, select.POLLIN if len(self._kept) <= _KEPT else 0)
         if self._kept:
             poll.register(self._turn(self._kept[0].number)[0], select.POLLIN)
@@ -195,11 +196,11 @@ class _Process:
             raise EOFError
 
     def _turn(self, number: int) -> tuple[int, int]:
-        """Both ends of the pipe in which the turn of a piece comes."""
+        """Both ends of the pipe that passes the turn of a range."""
         return self._turns[number % len(self._turns)]
 
     def _take(self) -> None:
-        """Work on the next piece, unless another process has taken it."""
+        """Handle the next range, unless another process has taken it."""
         try:
             number, *piece = _GIFT.unpack(_read(self._gifts, _GIFT.size))
         except BlockingIOError:
@@ -216,7 +217,7 @@ class _Process:
         self._write()
 
     def _write(self) -> None:
-        """Write as much of what is kept as it is the turn of."""
+        """Write buffered output while this process has the turn."""
         while self._kept and self._may_write(self._kept[0].number):
             first = self._kept[0]
             problem = _write(self._output, first.output)
@@ -230,7 +231,7 @@ class _Process:
             self._has_turn = False
 
     def _may_write(self, number: int) -> bool:
-        """Whether it is the turn of a piece."""
+        """Whether it is the turn of a range."""
         if not self._has_turn:
             with contextlib.suppress(BlockingIOError):
                 self._has_turn = bool(os.read(self._turn(number)[0], 1))
@@ -238,7 +239,7 @@ class _Process:
 
 
 def _write(output: int, written: list[bytes]) -> OSError | None:
-    """Write everything; what went wrong if anything did."""
+    """Write everything; return the error if there is one."""
     try:
         for data in written:
             rest = memoryview(data)
@@ -250,7 +251,7 @@ def _write(output: int, written: list[bytes]) -> OSError | None:
 
 
 def _send(pipe: int, value: Any) -> None:
-    """Tell whoever reads a pipe."""
+    """Write a pickled value with its length to a pipe."""
     data = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
     rest = memoryview(_SIZE.pack(len(data)) + data)
     while rest:
@@ -258,13 +259,13 @@ def _send(pipe: int, value: Any) -> None:
 
 
 def _receive(pipe: int) -> Any:
-    """What was sent; EOFError if nobody can send any more."""
+    """Read a value from a pipe; raise EOFError if its other end is closed."""
     (size,) = _SIZE.unpack(_read(pipe, _SIZE.size))
-    return pickle.loads(_read(pipe, size))  # noqa: S301 - our own process wrote it
+    return pickle.loads(_read(pipe, size))  # noqa: S301 - written by our own worker process
 
 
 def _read(pipe: int, size: int) -> bytes:
-    """So many bytes; EOFError at the end."""
+    """Read exactly ``size`` bytes; raise EOFError at the end."""
     parts: list[bytes] = []
     while size:
         data = os.read(pipe, size)

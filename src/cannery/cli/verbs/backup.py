@@ -24,12 +24,12 @@ USES_STORE = True
 
 
 def add_arguments(parser: Parser) -> None:
-    """What the verb takes."""
+    """Add the verb's arguments."""
     parser.add_argument("path", metavar="PATH", help="a path that does not exist")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Copy."""
+    """Copy the store."""
     with opened(options) as store, Progress("copying", quiet=options.quiet) as progress:
         made = store.backup(options.path, progress)
     if options.json:

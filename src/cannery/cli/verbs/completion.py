@@ -1,4 +1,4 @@
-"""``cannery completion``: completion for bash, zsh and fish, written from the parsers."""
+"""``cannery completion``: completion for bash, zsh and fish, generated from the parsers."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ cannery completion fish > ~/.config/fish/completions/cannery.fish
 
 
 USES_STORE = True
-# How many conversations a shell offers.
+# The maximum number of conversations to complete.
 _MOST = 50
 
 
 def add_arguments(parser: Parser) -> None:
-    """What the verb takes."""
+    """Add the verb's arguments."""
     add = parser.add_argument
     add("shell", metavar="SHELL", help="one of " + ", ".join(SHELLS) + "; or ids")
     add("beginning", metavar="BEGINNING", nargs="?", default="", help="of the ids")
@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _print_ids(options: argparse.Namespace) -> int:
-    """Conversations whose id begins so, with their titles; the most recently changed ones for no beginning."""
+    """Print conversations with an id prefix, with their titles; without a prefix the most recently changed ones."""
     found: list[tuple[str, str]] = []
     if is_there(find_place(options.store)[0]):
         with opened(options) as store:

@@ -1,4 +1,4 @@
-"""``cannery config``: every effective setting, and where it comes from."""
+"""``cannery config``: every effective setting and its source."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ VARIABLES = ("NO_COLOR", "FORCE_COLOR", "PAGER")
 
 
 def add_arguments(parser: Parser) -> None:
-    """What the verb takes."""
+    """Add the verb's arguments."""
     parser.add_argument(
         "--config",
         metavar="FILE",
@@ -41,7 +41,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Show the settings."""
+    """Print the settings."""
     settings = [
         (name, shown(value) if isinstance(value, str) else value, origin)
         for name, value, origin in _settings(options)
@@ -71,7 +71,7 @@ def _settings(options: argparse.Namespace) -> Iterator[Setting]:
 def _gateway(found: GatewaySettings, chosen: str) -> Iterator[Setting]:
     yield "configuration", found.path, "none found" if found.path is None else chosen
     written = msgspec.to_builtins(found.settings)
-    # As the file spells them: [keys.NAME].
+    # As in the file: [keys.NAME].
     written["keys"] |= written["keys"].pop("named")
     for steps, value in _leaves(written, ()):
         line = found.lines.get(steps)

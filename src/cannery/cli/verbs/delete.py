@@ -19,10 +19,10 @@ USES_STORE = True
 
 
 def add_arguments(parser: Parser) -> None:
-    """What the verb takes."""
+    """Add the verb's arguments."""
     add_removal_arguments(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Delete."""
+    """Delete conversations."""
     return remove(options, "Delete", "deleted", lambda _, conversation: conversation.delete())

@@ -1,4 +1,4 @@
-"""``cannery doctor``: which message breaks which provider, and why; alone, what Cannery sees around it."""
+"""``cannery doctor``: which message breaks which provider, and why; without arguments, the environment."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ USES_STORE = True
 
 
 def add_arguments(parser: Parser) -> None:
-    """What the verb takes."""
+    """Add the verb's arguments."""
     add = parser.add_argument
     add(
         "what",
@@ -64,7 +64,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Examine requests, or the surroundings."""
+    """Examine requests, or report the environment."""
     if options.rules:
         from cannery.cli.diagnosis_report import list_rules
 
@@ -105,7 +105,7 @@ def _examine(options: argparse.Namespace, subjects: Subjects, targets: list[str]
 
 
 def _providers(own: str | None) -> list[str]:
-    """The dialects that somebody serves, its own first."""
+    """The dialects with routes, the subject's own first."""
     from cannery.dialects import dialect_names, find_dialect
 
     served = [name for name in dialect_names() if find_dialect(name).routes]

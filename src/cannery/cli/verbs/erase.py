@@ -1,4 +1,4 @@
-"""``cannery erase``: delete conversations and leave none of their words in any file."""
+"""``cannery erase``: delete conversations and remove their text from every file."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ USES_STORE = True
 
 
 def add_arguments(parser: Parser) -> None:
-    """What the verb takes."""
+    """Add the verb's arguments."""
     add_removal_arguments(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Erase."""
+    """Erase conversations."""
     return remove(
         options,
         "Erase",

@@ -49,7 +49,7 @@ ENDINGS = {
 
 
 def add_arguments(parser: Parser) -> None:
-    """What the verb takes."""
+    """Add the verb's arguments."""
     add = parser.add_argument
     forms = ", ".join((*FORMATS, *exporter_names()))
     add("ids", metavar="ID", nargs="*", help="the conversations")
@@ -76,7 +76,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Export."""
+    """Export conversations."""
     form = _form(options)
     options.redact = options.redact or bool(options.redact_pattern)
     redactor = make_redactor(options)

@@ -19,7 +19,7 @@ USES_STORE = True
 
 
 def add_arguments(parser: Parser) -> None:
-    """What the verb takes."""
+    """Add the verb's arguments."""
     add = parser.add_argument
     add("id", metavar="ID", help="the conversation")
     add("--at", metavar="POSITION", type=whole, help="share the first POSITION messages (all)")
@@ -32,7 +32,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Fork."""
+    """Fork a conversation."""
     with opened(options) as store:
         parent = find(store, options.id)
         edge = "move" if options.move else "refuse"

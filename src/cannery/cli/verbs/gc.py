@@ -1,4 +1,4 @@
-"""``cannery gc``: delete what is too old, and free what nothing reaches."""
+"""``cannery gc``: delete expired conversations, and free unreachable data."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _SHOWN = 10
 
 
 def add_arguments(parser: Parser) -> None:
-    """What the verb takes."""
+    """Add the verb's arguments."""
     parser.add_argument(
         "--dry-run", action="store_true", help="only report what would be deleted and freed"
     )
@@ -68,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def read_days(said: Sequence[str]) -> KeepDays:
-    """The days of ``--keep-days``."""
+    """Parse the values of ``--keep-days``."""
     others: float | None = None
     scopes: dict[str, float | None] = {}
     for text in said:
@@ -88,7 +88,7 @@ def read_days(said: Sequence[str]) -> KeepDays:
 
 
 def configured_days(chosen: str | None) -> KeepDays:
-    """What the gateway's configuration says, if it is about the store that is meant."""
+    """The retention days of the gateway's configuration, if it configures the chosen store."""
     loaded = load_gateway_settings()
     if loaded is None or not loaded.settings.retention.days:
         return KeepDays()

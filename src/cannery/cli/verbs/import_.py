@@ -1,4 +1,4 @@
-"""``cannery import``: chats of other programs and data sets, taken in once however often they are imported."""
+"""``cannery import``: import chats of other programs and data sets; importing again adds nothing."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ USES_STORE = True
 
 
 def add_arguments(parser: Parser) -> None:
-    """What the verb takes."""
+    """Add the verb's arguments."""
     add = parser.add_argument
     add("files", metavar="FILE", nargs="*", help="files, archives or folders; - is stdin")
     add("--format", metavar="FORMAT", help="the format (default: detected)")
@@ -56,7 +56,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Import."""
+    """Import files."""
     if options.formats:
         return list_formats(options)
     if options.discover:
@@ -69,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
         if name != "-" and not Path(name).exists():
             raise Complaint(f"{name}: there is no such file", "Give a file, an archive or a folder")
     with contextlib.ExitStack() as stack:
-        # What nobody can read makes no store.
+        # A file that cannot be read creates no store.
         store = functools.cache(lambda: stack.enter_context(_store(options)))
         done = [_import(store, name, options) for name in options.files]
     found = [summary for summary in done if summary is not None]
@@ -83,7 +83,7 @@ def run(options: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def _store(options: argparse.Namespace) -> Iterator[Store | None]:
-    """The store; None for a dry run where there is none yet."""
+    """Open the store; None for a dry run if there is none yet."""
     if options.dry_run and not is_there(find_place(options.store)[0]):
         yield None
         return
@@ -94,7 +94,7 @@ def _store(options: argparse.Namespace) -> Iterator[Store | None]:
 def _import(
     store: Callable[[], Store | None], name: str, options: argparse.Namespace
 ) -> ImportSummary | None:
-    """What came of one file; None if it could not be imported and others wait."""
+    """Import one file; return None if it failed and there are other files."""
     with (
         as_path(name) as path,
         Progress(f"importing {Path(name).name}", unit="B", quiet=options.quiet) as progress,

@@ -29,7 +29,7 @@ _ACTIONS = ("list", "create", "rotate", "destroy")
 
 
 def add_arguments(parser: Parser) -> None:
-    """What the verb takes."""
+    """Add the verb's arguments."""
     add = parser.add_argument
     add("action", metavar="ACTION", nargs="?", default="list", help="|".join(_ACTIONS) + " (list)")
     add("scope", metavar="SCOPE", nargs="?", help="the scope (the one without a name)")
@@ -39,7 +39,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Do what was asked."""
+    """Run one of the actions."""
     action = choose(options.action, _ACTIONS, "action")
     key, _ = find_key(options.encryption_key)
     if key is None:

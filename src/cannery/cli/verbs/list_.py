@@ -1,4 +1,4 @@
-"""``cannery list``: the conversations of a store, those first that changed last."""
+"""``cannery list``: the conversations of a store, most recently changed first."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ USES_STORE = True
 
 
 def add_arguments(parser: Parser) -> None:
-    """What the verb takes."""
+    """Add the verb's arguments."""
     add_filters(parser)
     add = parser.add_argument
     add("-n", "--limit", metavar="N", type=whole, help="at most N conversations")
@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
     short: dict[str, str] = {}
     titles: dict[str, str] = {}
     costs: dict[str, float | None] = {}
-    # Without a store of one's own there is nothing to list yet; a store that was named must be there.
+    # A missing default store is an empty list; a store that was named must exist.
     if origin in ("--store", "CANNERY_STORE") or is_there(place):
         with opened(options) as store:
             found = select(store, options)
@@ -89,7 +89,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _opening(store: Store, summary: Summary) -> str:
-    """What the user said first, where there is no title."""
+    """The first user text, for a conversation without a title."""
     for canister in store.handle(summary.identifier).read(0, 3).canisters:
         if isinstance(canister, UserCanisterClass):
             return canister.text

@@ -1,4 +1,4 @@
-"""``cannery reindex``: build the index again; the files are the truth."""
+"""``cannery reindex``: build the index again; it is derived from the files."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ USES_STORE = True
 
 
 def add_arguments(parser: Parser) -> None:
-    """Nothing beside the common options."""
+    """Add no arguments: the verb has only the common options."""
 
 
 def run(options: argparse.Namespace) -> int:
-    """Build the index."""
+    """Rebuild the index."""
     began = time.monotonic()
     with opened(options) as store, Progress("indexing", unit="steps", quiet=options.quiet) as told:
         store.rebuild_index(told)

@@ -1,4 +1,4 @@
-"""``cannery restore``: a store from a backup, verified."""
+"""``cannery restore``: create a store from a backup, and verify it."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ USES_STORE = True
 
 
 def add_arguments(parser: Parser) -> None:
-    """What the verb takes."""
+    """Add the verb's arguments."""
     parser.add_argument("path", metavar="BACKUP", help="the copy that `cannery backup` made")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Restore."""
+    """Restore a backup."""
     place, _ = find_place(options.store)
     with Progress("restoring", quiet=options.quiet) as progress:
         key, _ = find_key(options.encryption_key)

@@ -1,4 +1,4 @@
-"""``cannery roles``: role names side by side, explained, normalized, counted."""
+"""``cannery roles``: compare, explain, normalize and count role names."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ACTIONS = ("list", "explain", "normalize", "statistics")
 
 
 def add_arguments(parser: Parser) -> None:
-    """What the verb takes."""
+    """Add the verb's arguments."""
     add = parser.add_argument
     add("action", metavar="ACTION", nargs="?", default="list", help="one of " + ", ".join(ACTIONS))
     add("names", metavar="ROLE|FILE", nargs="*", help="role strings, or a file (- is stdin)")
@@ -36,7 +36,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Do one of the actions."""
+    """Run one of the actions."""
     if options.action not in ACTIONS:
         _take_as_role(options)
     choose(options.to, VOCABULARIES, "vocabulary")
@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _take_as_role(options: argparse.Namespace) -> None:
-    """Explain what stands where an action is expected, unless it is a misspelled action."""
+    """Take an unknown action as a role to explain, unless it is similar to a known action."""
     import difflib
 
     word = options.action
@@ -76,7 +76,7 @@ def _normalize(options: argparse.Namespace) -> int:
 
 
 def _are_messages(items: list[Any]) -> bool:
-    """Whether these are objects of which at least one has a role."""
+    """Whether all items are objects, and at least one has a role."""
     is_any = not items or any("role" in each for each in items if isinstance(each, Mapping))
     return is_any and all(isinstance(each, Mapping) for each in items)
 

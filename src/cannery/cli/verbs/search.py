@@ -1,4 +1,4 @@
-"""``cannery search``: messages by their words."""
+"""``cannery search``: find messages by their words."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ USES_STORE = True
 
 
 def add_arguments(parser: Parser) -> None:
-    """What the verb takes."""
+    """Add the verb's arguments."""
     add = parser.add_argument
     add("words", metavar="WORDS", nargs="+", help="what to look for")
     add("--role", metavar="ROLE", help="only messages of this role")
@@ -44,7 +44,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Search."""
+    """Search messages."""
     if options.role is not None:
         choose(options.role, [role.value for role in Role], "role")
     if options.profile is not None:

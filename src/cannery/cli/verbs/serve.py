@@ -1,4 +1,4 @@
-"""``cannery serve``: the gateway."""
+"""``cannery serve``: run the gateway."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LEVELS = ("debug", "info", "warning", "error")
 
 
 def add_arguments(parser: Parser) -> None:
-    """What the verb takes."""
+    """Add the verb's arguments."""
     add = parser.add_argument
     add("--config", metavar="FILE", help="a TOML file (see `cannery config`)")
     add("--host", help="the address to listen on (127.0.0.1)")
@@ -31,7 +31,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Serve until told to stop."""
+    """Serve until stopped."""
     from cannery.gateway.serving import default_configuration, serve
 
     serve(

@@ -1,4 +1,4 @@
-"""``cannery show``: a conversation as a person reads it, as a dialect says it, or as it is stored."""
+"""``cannery show``: print a conversation for reading, as a dialect, or in its stored form."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ USES_STORE = True
 
 
 def add_arguments(parser: Parser) -> None:
-    """What the verb takes."""
+    """Add the verb's arguments."""
     add = parser.add_argument
     add("id", metavar="ID", help="the conversation")
     add("--as", dest="dialect", metavar="DIALECT", help="write it as a request in this dialect")

@@ -1,4 +1,4 @@
-"""``cannery stats``: what a store holds, and how often it would hold it without sharing."""
+"""``cannery stats``: the counts of a store, and its size before and after deduplication."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MOST = 10
 
 
 def add_arguments(parser: Parser) -> None:
-    """What the verb takes."""
+    """Add the verb's arguments."""
     add = parser.add_argument
     add("--svg", metavar="FILE", help="write a plot of messages by day and role")
     add("--days", metavar="N", type=whole, default=60, help="how many days to plot (60)")
@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _cost_text(costs: Costs) -> str:
-    """What the gateway's exchanges cost, if there were any."""
+    """The cost of the gateway's exchanges, if there are any."""
     if not costs.exchanges:
         return ""
     unpriced = f", {costs.unpriced} without a price" if costs.unpriced else ""
@@ -85,7 +85,7 @@ def _text(census: Census, days: dict[str, int]) -> str:
     conversations = counted(census.conversations, "conversation")
     forks = f" ({counted(census.forks, 'fork')})" if census.forks else ""
     kept = f"{size_text(census.kept_bytes)} kept ({census.ratio:.2f} × shared)"
-    # What the disk of a server holds is unknown here.
+    # The disk usage of a server is unknown here.
     on_disk = f", {size_text(census.disk_bytes)} on disk" if census.disk_bytes else ""
     lines = [
         f"{conversations}{forks}, {counted(census.messages, 'message')}",

@@ -1,4 +1,4 @@
-"""``cannery tag``: add and remove tags, give a title."""
+"""``cannery tag``: add and remove tags, set a title."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ USES_STORE = True
 
 
 def add_arguments(parser: Parser) -> None:
-    """What the verb takes."""
+    """Add the verb's arguments."""
     add = parser.add_argument
     add("id", metavar="ID", help="the conversation")
     add("tags", metavar="TAG", nargs="*", help="tags to add")

@@ -1,4 +1,4 @@
-"""``cannery translate``: a body of one dialect as a body of another, with what could not be said."""
+"""``cannery translate``: translate bodies and streams to another dialect, and report losses."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ KINDS = ("request", "response", "stream")
 
 
 def add_arguments(parser: Parser) -> None:
-    """What the verb takes."""
+    """Add the verb's arguments."""
     add = parser.add_argument
     add("file", metavar="FILE", nargs="?", default="-", help="the body; - or no FILE is stdin")
     add("--to", metavar="DIALECT", required=True, help="the target dialect")
@@ -68,7 +68,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Translate."""
+    """Translate the input."""
     options.to = choose_dialect(options.to)
     if options.source is not None:
         options.source = choose_dialect(options.source)

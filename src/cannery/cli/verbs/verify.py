@@ -1,4 +1,4 @@
-"""``cannery verify``: every hash derived again, all damage named."""
+"""``cannery verify``: recompute every hash, and report all damage."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ USES_STORE = True
 
 
 def add_arguments(parser: Parser) -> None:
-    """Nothing beside the common options."""
+    """Add no arguments: the verb has only the common options."""
 
 
 def run(options: argparse.Namespace) -> int:
-    """Verify."""
+    """Verify the store."""
     with opened(options) as store, Progress("verifying", quiet=options.quiet) as progress:
         report = store.verify(progress)
     if options.json:

@@ -1,4 +1,4 @@
-"""``cannery view``: the conversations of a store in a browser."""
+"""``cannery view``: show the conversations of a store in a browser."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ USES_STORE = True
 
 
 def add_arguments(parser: Parser) -> None:
-    """What the verb takes."""
+    """Add the verb's arguments."""
     add = parser.add_argument
     add(
         "place",
@@ -37,7 +37,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Show pages until told to stop."""
+    """Serve pages until stopped."""
     try:
         from cannery.gateway.viewer_server import view
     except ImportError as error:
