@@ -1,4 +1,4 @@
-"""The addresses of pages, in one place."""
+"""The addresses of all pages."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ ROOT = "/ui"
 
 
 def list_address(query: Mapping[str, str] | None = None) -> str:
-    """The list of conversations."""
+    """The address of the list of conversations."""
     return _with_query(ROOT, query or {})
 
 
 def conversation_address(identifier: str, position: int | None = None) -> str:
-    """A conversation, or one message of it in its place."""
+    """The address of a conversation, or of one message in it."""
     address = f"{ROOT}/c/{quote(identifier, safe='')}"
     return address if position is None else f"{address}?at={position}#m{position}"
 
 
 def below(identifier: str, *parts: object, query: Mapping[str, str] | None = None) -> str:
-    """Something that belongs to a conversation."""
+    """The address of a resource below a conversation."""
     tail = "/".join(quote(str(part), safe="") for part in parts)
     return _with_query(f"{conversation_address(identifier)}/{tail}", query or {})
 
 
 def compare_address(left: str, right: str) -> str:
-    """Two conversations side by side."""
+    """The address of the comparison of two conversations."""
     return _with_query(f"{ROOT}/compare", {"a": left, "b": right})
 
 
 def links_of(identifier: str) -> Links:
-    """Where the pieces of a conversation are."""
+    """The links for the messages of a conversation."""
 
     def media(content: Any) -> str:
         known = content.content_id

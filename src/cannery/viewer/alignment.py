@@ -1,4 +1,4 @@
-"""Two histories side by side: what both say stands once, aligned by the digests of the messages."""
+"""Aligns two histories by the digests of their messages, so that the shared parts are shown once."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ _MOST = 4_000
 
 
 class Same(Struct, frozen=True):
-    """Messages that both histories have, as the left and the right one place them."""
+    """Messages that both histories contain, with their positions in each."""
 
     left: tuple[Placed, ...]
     right: tuple[Placed, ...]
 
 
 class Different(Struct, frozen=True):
-    """Messages that one history has and the other has not, in rows of which either side may be empty."""
+    """Messages that only one history contains, in rows; either side of a row may be empty."""
 
     rows: tuple[tuple[Placed | None, Placed | None], ...]
 
 
 def align(left: Sequence[AnyCanister], right: Sequence[AnyCanister]) -> Iterator[Same | Different]:
-    """Two histories in runs that are the same and runs that are not."""
+    """Split two histories into runs of equal and of different messages."""
     ours, theirs = placed(left), placed(right)
     mine, yours = [digest(each) for each in left], [digest(each) for each in right]
     start = _shared(mine, yours)
@@ -54,7 +54,7 @@ def _shared(left: Sequence[bytes], right: Sequence[bytes]) -> int:
 def _rows(
     left: list[Placed], right: list[Placed]
 ) -> tuple[tuple[Placed | None, Placed | None], ...]:
-    """Messages that differ, those of the same role opposite each other."""
+    """Pair different messages by role."""
     rows: list[tuple[Placed | None, Placed | None]] = []
     mine, yours = [[each.canister.role.value for each in side] for side in (left, right)]
     for tag, i1, i2, j1, j2 in SequenceMatcher(None, mine, yours, autojunk=False).get_opcodes():

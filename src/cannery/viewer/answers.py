@@ -1,4 +1,4 @@
-"""What is asked of the viewer, and what it answers: values that know no HTTP server."""
+"""Requests to the viewer and its answers, independent of any HTTP server."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ TEXT = "text/plain; charset=utf-8"
 
 
 class Endpoint(Struct, frozen=True):
-    """Where a dialect is spoken: the address without the path, and the variable that holds the key."""
+    """An endpoint for a dialect: the address without the path, and the variable that contains the key."""
 
     address: str
     variable: str
 
 
 class Asked(Struct):
-    """A request for something below ``/ui``, with the store as its caller may see it.
+    """A request for a path below ``/ui``, with the store limited to what its caller may see.
 
-    ``path`` is what follows ``/ui``. With ``is_read_only`` nothing can be changed. ``caller`` names the key, if there
-    is one; ``base`` is the address at which the gateway answers, "" where there is none.
+    ``path`` is the part after ``/ui``. With ``is_read_only`` nothing can be changed. ``caller`` is the name of the key,
+    if there is one; ``base`` is the address of the gateway, or "".
     """
 
     store: Store
@@ -44,12 +44,12 @@ class Asked(Struct):
 
     @property
     def is_json(self) -> bool:
-        """Whether the JSON twin of a page is asked for."""
+        """Whether the JSON version of a page is requested."""
         return self.path.endswith(".json")
 
 
 class Answer(Struct):
-    """A whole answer, or one in pieces."""
+    """An answer with a complete body, or one in chunks."""
 
     status: int
     headers: list[Header]

@@ -1,7 +1,7 @@
-"""Messages as they stand on a page: calls with what answered them, calls of one turn side by side.
+"""Arranges messages into blocks: calls with their results, and parallel calls together.
 
-A block has one or several messages; each message of a window is in exactly one block, so that every position can be
-linked to.
+A block has one or more messages; each message of a window is in exactly one block, so that every position has an
+anchor.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ class Placed(Struct, frozen=True):
 
 
 class Call(Struct, frozen=True):
-    """A call and what answered it, in a window that may have no answer."""
+    """A call and its results, which may be outside of the window."""
 
     placed: Placed
     results: tuple[Placed, ...]
 
 
 class Calls(Struct, frozen=True):
-    """Calls that the model made at once."""
+    """Calls that the model made in parallel."""
 
     calls: tuple[Call, ...]
 
@@ -42,7 +42,7 @@ class Calls(Struct, frozen=True):
 
 
 class Single(Struct, frozen=True):
-    """One message that is no call."""
+    """One message that is not a call."""
 
     placed: Placed
 
@@ -53,7 +53,7 @@ class Single(Struct, frozen=True):
 
 
 class Silent(Struct, frozen=True):
-    """A message that says nothing: the model only called tools."""
+    """A message without content: the model only called tools."""
 
     placed: Placed
 
@@ -67,12 +67,12 @@ Block = Single | Calls | Silent
 
 
 def placed(canisters: Iterable[AnyCanister], start: int = 0) -> list[Placed]:
-    """Canisters with their positions."""
+    """Pair canisters with their positions."""
     return [Placed(start + index, canister) for index, canister in enumerate(canisters)]
 
 
 def arrange(window: Sequence[Placed]) -> Iterator[Block]:
-    """The blocks of a window of messages, in order."""
+    """Group a window of messages into blocks, in order."""
     answers = _paired(window)
     paired = {each.position for results in answers.values() for each in results}
     group: list[Call] = []
@@ -82,7 +82,7 @@ def arrange(window: Sequence[Placed]) -> Iterator[Block]:
         if each.position in paired:
             is_answered = True
             continue
-        # A call behind an answer, or behind anything said, was not made at once with those before it.
+        # A call after a result, or after any other message, is not parallel to the calls before it.
         if group and (is_answered or not is_call):
             yield Calls(tuple(group))
             group = []
@@ -96,7 +96,7 @@ def arrange(window: Sequence[Placed]) -> Iterator[Block]:
 
 
 def _paired(window: Sequence[Placed]) -> dict[int, list[Placed]]:
-    """What answers each call, by the call's position; several calls may have the same id, one after the other."""
+    """The results of each call, by the call's position; several calls may have the same id, one after the other."""
     calls: dict[str, int] = {}
     answers: dict[int, list[Placed]] = {}
     for each in window:

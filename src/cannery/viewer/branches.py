@@ -1,4 +1,4 @@
-"""Where the branches of a conversation part, and what there is to choose from at each of these places."""
+"""Finds the positions where branches of a conversation diverge, and the branches to choose from at each."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST_NAMED = 50
 
 
 class Option(Struct, frozen=True):
-    """One way on from a place where branches part."""
+    """One of the branches at a position."""
 
     identifier: str
     title: str
@@ -24,19 +24,19 @@ class Option(Struct, frozen=True):
 
 
 class Parting(Struct, frozen=True):
-    """A position from which branches go on differently."""
+    """A position where branches diverge."""
 
     position: int
     options: tuple[Option, ...]
 
     @property
     def current(self) -> int:
-        """Which of the options is looked at, from 0."""
+        """The index of the current option, from 0."""
         return next((at for at, option in enumerate(self.options) if option.is_current), 0)
 
 
 def partings(store: Store, tree: Tree, identifier: str) -> dict[int, Parting]:
-    """The places along a conversation where others part from it, by position."""
+    """The positions along a conversation where branches diverge."""
     path = path_to(tree, identifier)
     found = {}
     for node, following in zip(path, [*path[1:], None], strict=True):
@@ -50,7 +50,7 @@ def partings(store: Store, tree: Tree, identifier: str) -> dict[int, Parting]:
 
 
 def _named(store: Store, options: tuple[Option, ...], position: int) -> tuple[Option, ...]:
-    """Options by what each goes on with: conversations that part begin alike, and mostly have the same title."""
+    """Label each option by its text after the fork: branches begin with the same messages and usually share a title."""
     named = [
         replace(option, title=_goes_on(store, option.identifier, position) or option.title)
         for option in options[:_MOST_NAMED]
@@ -62,7 +62,7 @@ def _goes_on(store: Store, identifier: str, position: int) -> str:
     try:
         return title_of(store.handle(identifier).read(position, position + _LOOKED).canisters)
     except CanneryError:
-        # What is damaged says so on its own page.
+        # Damage is reported on the page of the conversation.
         return ""
 
 
@@ -80,7 +80,7 @@ def _options(node: Tree, following: Tree | None, position: int) -> Iterator[Opti
 
 
 def path_to(tree: Tree, identifier: str) -> list[Tree]:
-    """The conversations from the oldest ancestor to one."""
+    """The conversations from the root to a given one."""
     waiting: list[list[Tree]] = [[tree]]
     while waiting:
         path = waiting.pop()
@@ -91,5 +91,5 @@ def path_to(tree: Tree, identifier: str) -> list[Tree]:
 
 
 def branch_count(tree: Tree) -> int:
-    """How many branches of a tree can be looked at; children of other kinds are none."""
+    """The number of branches in a tree that are not deleted; children of a kind do not count."""
     return sum(not each.is_deleted and not each.kind for each in tree.walk())

@@ -1,6 +1,7 @@
-"""What a message says, as HTML: one function for each kind of content.
+"""Renders the content of messages as HTML: one function for each kind of content.
 
-Media are shown from the store's own addresses only, and only as types that cannot run; what lies elsewhere is a link.
+Media are shown only from the store's own addresses, and only under types that cannot run code; content at other
+locations becomes a link.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ from cannery.viewer.visible import one_line, visible
 from cannery.wire.media import is_text_file
 from cannery.wording import counted, payload_size, size_text
 
-# Types that browsers show without running anything.
+# Types that browsers display without running code.
 SHOWN_IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "image/avif"})
 PLAYED = frozenset(
     {
@@ -63,9 +64,9 @@ _LONGEST = 60_000
 
 
 class Links(Struct, frozen=True):
-    """Where things are: media by their content, messages by their position. "" where there is no such place.
+    """Functions from a content or a position to an address, "" if there is none.
 
-    ``whole`` is a page of one message that leaves nothing out; without one, nothing is left out.
+    ``whole`` is the page of one complete message; if it returns "", nothing is truncated.
     """
 
     media: Callable[[Any], str]
@@ -74,7 +75,7 @@ class Links(Struct, frozen=True):
 
 
 class Place(Struct, frozen=True):
-    """Where something is rendered: the position of its message, and whether all of it is wanted."""
+    """The context of rendering: the links, the position of the message, and whether to render it completely."""
 
     links: Links
     position: int
@@ -82,7 +83,7 @@ class Place(Struct, frozen=True):
 
 
 def content_html(content: AnyContent, place: Place, *, is_plain: bool = False) -> Node:
-    """A content; ``is_plain`` for text that is not meant as Markdown, such as the output of a tool."""
+    """Render a content; ``is_plain`` for text that is not Markdown, such as the output of a tool."""
     match content:
         case TextualContentClass():
             return _text(content, place, is_plain=is_plain)
@@ -115,7 +116,7 @@ def _text(content: TextualContentClass, place: Place, *, is_plain: bool) -> Node
 
 
 def marked_text(text: str, place: Place) -> Node:
-    """Text that somebody wrote, as Markdown; blocks that a program put into it are folded."""
+    """Render text as Markdown; blocks that a program inserted are folded."""
     return fragment[_passages(text, place)]
 
 
@@ -131,7 +132,7 @@ def _passages(text: str, place: Place) -> Iterator[Node]:
 
 
 def plain_text(text: str, place: Place) -> Node:
-    """Text as it is; JSON pretty, and much of it folded."""
+    """Render text verbatim; JSON is indented, and long text is folded."""
     shown, left = _shortened(text, place)
     if shown[:1] in ("{", "[") and left is None:
         laid_out = pretty(text)
@@ -141,7 +142,7 @@ def plain_text(text: str, place: Place) -> Node:
 
 
 def _shortened(text: str, place: Place) -> tuple[str, Node]:
-    """The beginning of a text that is too long for a page, and a link to all of it."""
+    """Truncate a text that is too long for a page, and add a link to the whole message."""
     whole = place.links.whole(place.position)
     if len(text) <= _LONGEST or place.is_whole or not whole:
         return text, None
@@ -152,7 +153,7 @@ def _shortened(text: str, place: Place) -> tuple[str, Node]:
 
 
 def fold(shown: Node, text: str, place: Place) -> Node:
-    """Long text behind its first line; nothing is folded where all of it is wanted."""
+    """Fold long text behind its first line, unless the whole message is wanted."""
     lines = text.count("\n") + 1
     if place.is_whole or (lines <= _FOLDED_LINES and len(text) <= _FOLDED_CHARACTERS):
         return shown
@@ -166,7 +167,7 @@ def _folded(words: str, shown: Node) -> Node:
 
 
 def json_html(text: str) -> Node:
-    """JSON, laid out and coloured; as it is if it is too long or cannot be read."""
+    """Render JSON indented and coloured; verbatim if it is too long or invalid."""
     laid_out = pretty(text)
     if laid_out is None:
         return pre(".plain", tabindex="0")[visible(text)]
@@ -174,7 +175,7 @@ def json_html(text: str) -> Node:
 
 
 def citations(cited: tuple[Citation, ...]) -> Node:
-    """Where a text got its words from."""
+    """Render the sources that a text cites."""
     if not cited:
         return None
     items = [_citation(each) for each in cited]
@@ -202,7 +203,7 @@ def _reasoning(content: ReasoningContentClass) -> Node:
 
 
 def shown_type(content: Any) -> str:
-    """The type as which media say they may be shown; "" for any other. Who serves them looks at their bytes."""
+    """The declared media type if it may be displayed, otherwise "". The server checks the bytes as well."""
     declared = str(content.mime_type).partition(";")[0].strip().lower()
     declared = _SPELLINGS.get(declared, declared)
     return declared if declared in SHOWN_IMAGES or declared in PLAYED else ""
@@ -231,7 +232,7 @@ def _media(content: Any, place: Place) -> Node:
 
 
 def _elsewhere(kind: str, payload: Location) -> Node:
-    """What lies elsewhere is not loaded: its host would know that it was looked at."""
+    """Media at another location are not loaded, because that would tell their host that they were viewed."""
     name = visible(payload.value)
     if payload.kind == "url" and payload.value.startswith(("http://", "https://")):
         link = a(href=payload.value, target="_blank", rel="noopener noreferrer nofollow")[

@@ -1,4 +1,4 @@
-"""Messages as text, Markdown and values, for copying."""
+"""Messages as text, Markdown and JSON values, for copying."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FENCE = re.compile(r"^\s*(`{3,})", re.MULTILINE)
 
 
 def message_markdown(canister: AnyCanister) -> str:
-    """A message under a heading with its role."""
+    """A message in Markdown, under a heading with its role."""
     text = message_text(canister)
     role = canister.role.value
     if isinstance(canister, InvocationCanisterClass):
@@ -45,7 +45,7 @@ def _fenced(text: str, language: str = "") -> str:
 
 
 def all_text(canisters: Iterable[AnyCanister]) -> str:
-    """Messages as text, each under its role."""
+    """Messages as text, each with its role."""
     said = (f"{canister.role.value}: {message_text(canister)}" for canister in canisters)
     return "\n\n".join(said) + "\n"
 
@@ -53,9 +53,9 @@ def all_text(canisters: Iterable[AnyCanister]) -> str:
 def markdown_page(
     metadata: Metadata, canisters: Iterable[AnyCanister], versions: Iterable[Instructions] = ()
 ) -> str:
-    """A conversation as Markdown: its title, what is known of it, and a heading for each message.
+    """A conversation in Markdown: its title, its facts, and a heading for each message.
 
-    Later versions of its instructions follow, with the messages from which on they hold.
+    Later versions of its instructions follow, with the position from which each applies.
     """
     facts = [f"id {metadata.id}", metadata.created.strftime("%Y-%m-%d %H:%M UTC")]
     facts += [metadata.model] if metadata.model else []
@@ -69,7 +69,7 @@ def markdown_page(
 
 
 def message_data(placed: Placed) -> dict[str, Any]:
-    """A message as values."""
+    """A message as JSON values."""
     canister = placed.canister
     told: dict[str, Any] = {
         "position": placed.position,

@@ -1,4 +1,4 @@
-"""What changed from one text to another, as HTML: line by line, and word by word inside a line."""
+"""Differences between two texts as HTML: by line, and by word within a line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _HUNK = re.compile(r"^@@ .*@@|^@@")
 
 
 def line_changes(before: str, after: str) -> Element:
-    """Two versions of a text as one, with the lines that went and those that came."""
+    """A unified view of two versions of a text, with removed and added lines."""
     old, new = visible(before).split("\n"), visible(after).split("\n")
     if before == "":
         old = []
@@ -42,7 +42,7 @@ def _compared(old: Sequence[str], new: Sequence[str]) -> Iterator[Node]:
 
 
 def _context(lines: Sequence[str], *, is_first: bool, is_last: bool) -> Iterator[Node]:
-    """Unchanged lines, of which only those near a change are shown."""
+    """Unchanged lines; only those near a change are shown."""
     head = 0 if is_first else _AROUND
     tail = 0 if is_last else _AROUND
     if len(lines) <= head + tail + 1:
@@ -54,7 +54,7 @@ def _context(lines: Sequence[str], *, is_first: bool, is_last: bool) -> Iterator
 
 
 def patch(text: str) -> Element:
-    """A patch as it was written, with its lines coloured."""
+    """A patch verbatim, with its lines coloured."""
     return _block(_patch_line(line) for line in visible(text).split("\n"))
 
 
@@ -78,7 +78,7 @@ def _block(lines: Iterable[Node]) -> Element:
 
 
 def word_changes(before: str, after: str) -> tuple[Markup, Markup]:
-    """Two texts, each with the words marked that the other has not."""
+    """Two texts, each with the words marked that the other does not contain."""
     old, new = _WORDS.findall(visible(before)), _WORDS.findall(visible(after))
     if len(old) + len(new) > _MOST_WORDS:
         return _joined([del_[visible(before)]]), _joined([ins[visible(after)]])

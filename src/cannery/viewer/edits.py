@@ -1,6 +1,6 @@
-"""What a call to a tool does, told from the shape of its arguments: a change of a file, a command, a file to write.
+"""Recognises the effect of a tool call from the shape of its arguments: an edit of a file, a command, a new file.
 
-Agents name their tools and arguments differently, so that shapes are looked at and not names of tools: a pair of an old
+Agents name their tools and arguments differently, so that shapes are matched and not names of tools: a pair of an old
 and a new text, a patch, a command, a path with content.
 """
 
@@ -44,16 +44,16 @@ _SEARCH = re.compile(
 
 
 class Change(Struct, frozen=True):
-    """One text that takes the place of another."""
+    """One text that replaces another."""
 
     old: str
     new: str
 
 
 class Deed(Struct, frozen=True):
-    """What a call does, as far as its arguments show.
+    """The effect of a call, as far as its arguments show.
 
-    ``subject`` is a few words for a heading; ``rest`` are arguments that nothing else shows.
+    ``subject`` is a short text for a heading; ``rest`` are the arguments that no other field shows.
     """
 
     subject: str = ""
@@ -66,7 +66,7 @@ class Deed(Struct, frozen=True):
 
 
 def deed_of(arguments: Mapping[str, Any]) -> Deed:
-    """What a call with these arguments does."""
+    """The effect of a call with these arguments."""
     left = dict(arguments)
     path = _take_text(left, _PATHS)
     changes = tuple(_changes(left))
@@ -141,7 +141,7 @@ def _take_command(left: dict[str, Any]) -> str:
             and all(isinstance(word, str) for word in value)
         ):
             words = list(left.pop(name))
-            # ["bash", "-lc", "…"]: what is run is the last word.
+            # ["bash", "-lc", "…"]: the command is the last word.
             is_shell = len(words) == 3 and words[1].startswith("-") and words[1].endswith("c")
             return words[2] if is_shell else " ".join(words)
     return ""

@@ -1,4 +1,4 @@
-"""Rendered pieces of pages by digest: what is said never changes, so nothing is ever rendered twice while it fits."""
+"""A cache of rendered fragments by digest, so that unchanged text is not rendered again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LARGEST = 1 << 20
 
 
 class Fragments:
-    """HTML by the kind of rendering and the digest of its source, up to a number of characters."""
+    """HTML by the kind of rendering and the digest of its source, limited by the total number of characters."""
 
     def __init__(self, limit: int = _LIMIT) -> None:
         self._limit = limit
@@ -24,7 +24,7 @@ class Fragments:
         self.hits = 0
 
     def get(self, kind: str, text: str, render: Callable[[str], Markup]) -> Markup:
-        """The rendering of a text, made if it is not held."""
+        """The rendering of a text, from the cache or new."""
         digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
         key = (kind, digest)
         with self._lock:

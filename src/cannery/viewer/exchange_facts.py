@@ -12,7 +12,7 @@ from cannery.wording import counted, dollars
 
 
 def by_position(records: Iterable[ExchangeRecord]) -> Mapping[int, list[ExchangeRecord]]:
-    """Exchanges by the position of the last message of their answer: the same may be asked several times."""
+    """Exchanges by the position of the last message of their answer; repeated requests share a position."""
     found: dict[int, list[ExchangeRecord]] = {}
     for record in records:
         found.setdefault(record.position - 1, []).append(record)
@@ -20,7 +20,7 @@ def by_position(records: Iterable[ExchangeRecord]) -> Mapping[int, list[Exchange
 
 
 def short_count(count: int) -> str:
-    """A number of tokens for a person: 950, 12.3k, 1.2M."""
+    """A number of tokens in short form: 950, 12.3k, 1.2M."""
     if count < 1000:
         return str(count)
     if count < 1_000_000:
@@ -29,7 +29,7 @@ def short_count(count: int) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time for a person."""
+    """A duration in short form."""
     if seconds < 0.001:
         return "under 1 ms"
     if seconds < 1:
@@ -38,7 +38,7 @@ def duration(seconds: float) -> str:
 
 
 def facts_html(records: list[ExchangeRecord]) -> Node:
-    """A line with the facts of an exchange, and how often the same was asked again."""
+    """A line with the facts of an exchange, and the number of repetitions."""
     record = records[0]
     told: list[Node] = [
         _tokens(record),

@@ -1,7 +1,7 @@
-"""Code with its syntax coloured: spans with short classes, from a fixed set of languages.
+"""Syntax highlighting: spans with short classes, for a fixed set of languages.
 
-Only languages of the table are tried, and only code of a bounded size: a lexer is a set of regular expressions, and the
-code is whatever a model or a tool wrote.
+Only languages in the table and code of limited size are highlighted: a lexer is a set of regular expressions, and the
+code is untrusted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from cannery.viewer.visible import visible
 
 _LONGEST = 60_000
 _LONGEST_LINE = 5_000
-# Spellings of languages, each with the lexer of Pygments that reads it.
+# Names of languages, each with its Pygments lexer.
 _LEXERS = {
     **{name: name for name in ("bash", "c", "cpp", "csharp", "css", "dart", "diff", "docker")},
     **{name: name for name in ("elixir", "go", "graphql", "haskell", "html", "ini", "java")},
@@ -76,20 +76,20 @@ def _formatter() -> Any:
 
 
 def language_of(name: str) -> str:
-    """The language that a name or the ending of a file's name stands for; "" if none is known."""
+    """The lexer for a language name or a file name extension; "" if it is unknown."""
     word = name.strip().split()[0] if name.strip() else ""
     return _LEXERS.get(word.lower(), "")
 
 
 def language_of_path(path: str) -> str:
-    """The language of a file, told from its name."""
+    """The lexer for a file, by its name."""
     name = path.replace("\\", "/").rpartition("/")[2]
     stem, dot, ending = name.rpartition(".")
     return language_of(ending if dot and stem else name)
 
 
 def highlight(code: str, language: str) -> Markup:
-    """Code as HTML; plain if its language is unknown or it is too long."""
+    """Code as HTML, highlighted if its language is known and it is not too long."""
     known = language_of(language)
     code = visible(code)
     is_long = len(code) > _LONGEST or any(len(line) > _LONGEST_LINE for line in code.split("\n"))

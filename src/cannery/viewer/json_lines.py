@@ -1,6 +1,6 @@
-"""JSON laid out in lines, each with the path of what begins on it.
+"""JSON laid out in lines, each with the path of the value that begins on it.
 
-The text of numbers and strings stays as it was spelled as far as Python's reader keeps it.
+Numbers and strings keep their spelling as far as Python's parser preserves it.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ _SHORT = 72
 
 
 class Line(Struct, frozen=True):
-    """A line of laid-out JSON; ``path`` leads to the value that begins on it, None for a closing bracket."""
+    """A line of JSON; ``path`` leads to the value that begins on it, None for a closing bracket."""
 
     text: str
     path: tuple[str | int, ...] | None
 
 
 def pretty(text: str) -> str | None:
-    """JSON laid out; None if it is not JSON, or too long to be worth it."""
+    """Indent JSON; None if it is invalid or too long."""
     if len(text) > _LONGEST:
         return None
     try:
@@ -33,7 +33,7 @@ def pretty(text: str) -> str | None:
 
 
 def laid_out(value: Any) -> Iterator[Line]:
-    """A value in lines; what is short stays on one."""
+    """Lay out a value in lines; short values stay on one."""
     yield from _lines(value, (), "", "", "")
 
 

@@ -1,7 +1,7 @@
-"""Answers that are being given now, as the viewer sees them.
+"""Answers that are being streamed, as the viewer reads them.
 
-Who serves the viewer says what runs; nothing is kept for it and nothing is copied while no page is open. A page that
-looks asks again every moment and is sent what has come since.
+The server of the viewer provides the running exchanges; without an open page it stores and copies nothing. An open page
+receives the text added since its last update (``live_updates``).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cannery.storage import Store
 
 
 class Begun(Struct, frozen=True):
-    """An exchange under way; ``identifier`` is "" until it is known which conversation it belongs to."""
+    """An exchange in progress; ``identifier`` is "" until its conversation is known."""
 
     request: str
     identifier: str = ""
@@ -27,38 +27,38 @@ class Begun(Struct, frozen=True):
 
 
 class Running(Protocol):
-    """The exchanges under way."""
+    """The exchanges in progress."""
 
     def begun(self) -> Sequence[Begun]:
-        """All of them, the latest first, also those of which nothing has come yet."""
+        """All of them, newest first, including those without any answer yet."""
 
     def identifiers(self) -> Sequence[str]:
-        """The conversations in which something is being said, the latest first."""
+        """The conversations with an exchange in progress, newest first."""
 
     def asked(self, identifier: str) -> Sequence[AnyCanister] | None:
-        """What was asked in a conversation and is not filed yet; None if nothing runs there."""
+        """The messages of a request that is not yet filed; None if no exchange is in progress."""
 
     def said(self, identifier: str) -> Sequence[AnyCanister]:
-        """What has come of the answer."""
+        """The answer received so far."""
 
 
 class NothingRuns:
-    """No exchange is under way here."""
+    """A ``Running`` without exchanges."""
 
     def begun(self) -> Sequence[Begun]:
-        """None."""
+        """Empty."""
         return ()
 
     def identifiers(self) -> Sequence[str]:
-        """None."""
+        """Empty."""
         return ()
 
-    def asked(self, identifier: str) -> Sequence[AnyCanister] | None:  # noqa: ARG002 - the same for all
-        """Nothing."""
+    def asked(self, identifier: str) -> Sequence[AnyCanister] | None:  # noqa: ARG002 - the protocol's signature
+        """None."""
         return None
 
-    def said(self, identifier: str) -> Sequence[AnyCanister]:  # noqa: ARG002 - the same for all
-        """Nothing."""
+    def said(self, identifier: str) -> Sequence[AnyCanister]:  # noqa: ARG002 - the protocol's signature
+        """Empty."""
         return ()
 
 
@@ -66,7 +66,7 @@ NOTHING_RUNS = NothingRuns()
 
 
 def newest_of(store: Store, running: Running) -> str:
-    """What stands at the top of the list: another text when that changes."""
+    """A value that changes when the top of the list changes."""
     latest = store.list(limit=1)
     top = f"{latest[0].cursor} {latest[0].count}" if latest else ""
     return " ".join([top, *(f"{each.request}/{each.identifier}" for each in running.begun())])

@@ -1,7 +1,8 @@
 """Updates of an open page: the answer that is streamed, and notices of new messages.
 
-A follower remembers the state of its page. It is polled often while an answer is streamed and every second otherwise;
-the size of an update is bounded, and the page loads filed messages as it loads any messages.
+A follower stores the state of its page. It is polled more often while an answer is streamed, and queries the store at
+most once a second; the size of an update is limited, and the page loads filed messages in the same way as any other
+messages.
 """
 
 from __future__ import annotations
@@ -28,22 +29,22 @@ Event = tuple[str, Any]
 
 
 class Watcher(Protocol):
-    """What tells a page of events."""
+    """A source of events for a page."""
 
     pause: float
 
     def said(self) -> Iterator[Event]:
-        """What has been said since; asked on the thread that folds answers."""
+        """New text of the running answer; called on the thread that folds answers."""
 
     def is_due(self) -> bool:
-        """Whether to look at the store again."""
+        """Whether to query the store again."""
 
     def look(self) -> list[Event]:
-        """What has changed in the store."""
+        """The changes in the store."""
 
 
 class Follower:
-    """Follows a conversation, or the list of them."""
+    """Follows a conversation, or the list of conversations."""
 
     def __init__(self, asked: Asked) -> None:
         parts = [part for part in asked.path.split("/") if part]
@@ -67,15 +68,15 @@ class Follower:
         self.pause = _IDLE_SECONDS
 
     def is_due(self) -> bool:
-        """Whether to look at the store again."""
+        """Whether to query the store again."""
         return time.monotonic() >= self._due
 
     def said(self) -> Iterator[Event]:
-        """What has been said of a running answer since the last time."""
+        """The text of a running answer since the last call."""
         asked = self._running.asked(self._identifier) if self._identifier else None
         if asked is None:
             if self._is_running:
-                # It is filed at any moment.
+                # It will be filed at any moment.
                 self._is_running, self._sent, self._due = False, [], 0.0
             self.pause = _IDLE_SECONDS
             return
@@ -89,7 +90,7 @@ class Follower:
             yield "said", {"parts": parts}
 
     def _parts(self, canisters: list[AnyCanister]) -> Iterator[dict[str, Any]]:
-        """What is new of each message, as text."""
+        """The new text of each message."""
         for index, canister in enumerate(canisters):
             if index == len(self._sent):
                 self._sent.append(0)
@@ -109,12 +110,12 @@ class Follower:
             }
 
     def look(self) -> list[Event]:
-        """What has changed in the store."""
+        """The changes in the store."""
         self._due = time.monotonic() + _LOOK_SECONDS
         try:
             return self._look()
         except CanneryError:
-            # It was deleted, or the store is away; the page stays as it is.
+            # It was deleted, or the store is unavailable; the page does not change.
             return []
 
     def _look(self) -> list[Event]:

@@ -1,7 +1,7 @@
-"""Markdown as HTML that is safe to show: HTML in it is text, images are links, and the outcome is sanitised.
+"""Markdown as safe HTML: HTML in it is escaped, images become links, and the output is sanitised.
 
-markdown-it renders without raw HTML, and nh3 lets only the listed tags, attributes and URL schemes through, so that a
-mistake in one of them is caught by the other. Text beyond a size is shown as it is.
+markdown-it renders without raw HTML, and nh3 allows only the listed tags, attributes and URL schemes, so that each
+covers mistakes of the other. Text beyond a size is shown verbatim.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ _ALIGNED = {"text-align:right": "right", "text-align:center": "center", "text-al
 
 
 def markdown(text: str) -> Markup:
-    """A text that may be Markdown, as HTML."""
+    """Render text as Markdown."""
     if len(text) > _LONGEST or _is_huge_table(text):
         return Markup(str(pre(".plain")[visible(text)]))  # noqa: S704 - htpy escapes
     return FRAGMENTS.get("markdown", text, _render)
 
 
 def _is_huge_table(text: str) -> bool:
-    """Whether what may be a table has more columns or cells than anybody reads."""
+    """Whether a possible table has too many columns or cells to render."""
     bars = text.count("|")
     if bars <= _MOST_COLUMNS:
         return False
@@ -82,7 +82,7 @@ def _parser() -> MarkdownIt:
 
 
 def _is_harmless(url: str) -> bool:
-    """Whether a link may be one: an address elsewhere, and not a path of this site."""
+    """Whether a URL is allowed as a link: it has an allowed scheme, and is not a path of this site."""
     scheme, colon, _ = url.strip().lower().partition(":")
     return bool(colon) and scheme in _SCHEMES
 
@@ -93,14 +93,14 @@ def _fence(_: Any, tokens: Sequence[Token], index: int, *__: Any) -> str:
 
 
 def code_block(code: str, language: str = "") -> Markup:
-    """A block of code with its syntax coloured."""
+    """A block of highlighted code."""
     known = language_of(language)
     attributes = {"data-language": known} if known else {}
     return Markup(str(pre(".code", attributes, tabindex="0")[highlight(code, language)]))  # noqa: S704 - escaped
 
 
 def _image(_: Any, tokens: Sequence[Token], index: int, *__: Any) -> str:
-    """An image lies elsewhere, and loading it would tell somebody that it was looked at: it becomes a link."""
+    """Render an image as a link, because loading it would tell its host that it was viewed."""
     token = tokens[index]
     alternative = token.content or "image"
     source = str(token.attrs.get("src", ""))
@@ -116,7 +116,7 @@ def _link_open(_: Any, tokens: Sequence[Token], index: int, *__: Any) -> str:
 
 
 def _heading(_: Any, tokens: Sequence[Token], index: int, *__: Any) -> str:
-    """Headings below those of the page, so that its outline stays its own."""
+    """Render headings at levels below those of the page, to preserve its outline."""
     token = tokens[index]
     level = min(int(token.tag[1]) + 3, 6)
     return f"<h{level}>" if token.nesting == 1 else f"</h{level}>"

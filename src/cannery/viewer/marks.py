@@ -1,7 +1,7 @@
-"""A conversation as one provider gets it: the body, and every loss and repair at its message and its place in the body.
+"""A conversation as a provider receives it: the body, and each loss and repair at its message and place in the body.
 
-The place in the body is found by reading the body again: the reader notes where each message stands, and messages are
-aligned with those of the conversation by their digests. What is lost is marked where it would have stood.
+The places are found by reading the body again: the reader notes the path of each message, and messages are aligned with
+those of the conversation by their digests. A lost message is marked at the place where it would be.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from cannery.wire.places import Path, Places, path_text
 from cannery.wording import counted
 
 _PLACE = re.compile(r"^conversation\[(\d+)\]")
-# What is said about a last word of the model, which a request must not have and a conversation mostly has.
+# Losses and repairs of a trailing model turn, which a request must not have and a stored conversation usually has.
 _UNANSWERED = frozenset({"PREFILL_DROPPED", "prefill"})
 _LONGEST_TEXT = 2_000
 _KINDS = {"info": "info", "lost": "loss", "blocked": "broken"}
 
 
 class Noted(Struct, frozen=True):
-    """A mark with the message that it is about, None for what is about the request as a whole."""
+    """A mark and its message; the position is None if it concerns the request as a whole."""
 
     mark: Mark
     position: int | None
@@ -45,13 +45,13 @@ class Noted(Struct, frozen=True):
 
 
 class Spoken(Struct, frozen=True):
-    """A conversation as a request of one dialect; ``refusal`` says why there is none."""
+    """A conversation written as a request in one dialect; ``refusal`` is the reason if it cannot be."""
 
     dialect: str
     model: str
     body: bytes = b""
     notes: tuple[Noted, ...] = ()
-    # The path in the body of each message that is there, by its position.
+    # The path in the body of each message that is in it, by position.
     places: Mapping[int, Path] = {}
     refusal: str = ""
 
@@ -66,24 +66,24 @@ class Spoken(Struct, frozen=True):
 
     @property
     def elsewhere(self) -> list[Noted]:
-        """What is about no single message."""
+        """The notes that do not belong to a single message."""
         return [note for note in self.notes if note.position is None]
 
     def count(self, *kinds: str) -> int:
-        """How many notes are of some kinds."""
+        """The number of notes of some kinds."""
         return sum(note.mark.kind in kinds for note in self.notes)
 
 
 def served_dialects() -> list[str]:
-    """The dialects of providers, not those of data sets."""
+    """The dialects of providers, without those of data sets."""
     return [name for name in dialect_names() if find_dialect(name).routes]
 
 
 class Asking(Struct, frozen=True):
-    """The request that a conversation goes on with: its instructions, tools and settings are the last ones.
+    """The request that continues a conversation: its instructions, tools and settings are the latest ones.
 
-    Message ``at`` of the request is message ``at - behind`` of the conversation, from ``start`` on; before that it has
-    instructions that took the place of the first ones.
+    Message ``at`` of the request is message ``at - behind`` of the conversation, from ``start`` on; before that are
+    instructions that replaced the first ones.
     """
 
     request: Request
@@ -98,7 +98,7 @@ class Asking(Struct, frozen=True):
         version: Instructions | None = None,
         source: str | None = None,
     ) -> Asking:
-        """The request of a history; ``source`` is its dialect where no settings are kept that say it."""
+        """Build the request of a history; ``source`` is its dialect if no stored settings name it."""
         setup: tuple[AnyCanister, ...] = ()
         start = behind = 0
         if version is not None and version.position > 0:
@@ -115,17 +115,17 @@ class Asking(Struct, frozen=True):
         return cls(request, start, behind)
 
     def position(self, at: int | None) -> int | None:
-        """The message of the conversation that one of the request is; None if it has none."""
+        """The message of the conversation for a message of the request; None if there is none."""
         return None if at is None or at < self.start else at - self.behind
 
     @property
     def model(self) -> str:
-        """The model that is asked for, "" if none is known."""
+        """The requested model, "" if it is unknown."""
         return "" if self.request.model is absent else str(self.request.model)
 
 
 def speak(asking: Asking, dialect: str) -> Spoken:
-    """A request as a dialect says it; the one that it came in gets it as it was, without repairs."""
+    """Write a request in a dialect; for the dialect that it was recorded in, unchanged and without repairs."""
     name, model = find_dialect(dialect).name, asking.model
     request = asking.request
     try:
@@ -150,7 +150,7 @@ def speak(asking: Asking, dialect: str) -> Spoken:
 def _findings(
     body: bytes, dialect: str, model: str | None, places: Mapping[int, Path]
 ) -> Iterator[Noted]:
-    """What the doctor knows to break a provider in the body, at the message that it is about."""
+    """The doctor's findings for the body, at their messages."""
     found = examine_body(body, dialect, model=model, is_request=False)
     paths = {path_text(path): position for position, path in places.items()}
     for finding in found:
@@ -161,7 +161,7 @@ def _findings(
 
 
 def _position_of(path: str, paths: Mapping[str, int]) -> int | None:
-    """The message that a path of the body leads into, or that lies inside of it."""
+    """The message that contains a path of the body, or the first one inside it."""
     around = [each for each in paths if path == each or path.startswith((f"{each}.", f"{each}["))]
     if around:
         return paths[max(around, key=len)]
@@ -185,7 +185,7 @@ def _noted(mark: Mark, path: str) -> Noted:
 
 
 def _places(history: Sequence[AnyCanister], dialect: str, body: bytes) -> dict[int, Path]:
-    """Where each message of a conversation stands in a body."""
+    """The path of each message of a conversation in a body."""
     places = Places()
     try:
         again = find_dialect(dialect).read_request(body, places).conversation
@@ -200,7 +200,7 @@ def _places(history: Sequence[AnyCanister], dialect: str, body: bytes) -> dict[i
                 i1 + step: paths[j1 + step] for step in range(i2 - i1) if j1 + step < len(paths)
             }
         elif tag == "replace":
-            # Messages were joined or split: each is near where the run begins.
+            # Messages were joined or split: each is placed near the beginning of the run.
             found |= {
                 at: paths[min(j1 + at - i1, j2 - 1)] for at in range(i1, i2) if j2 <= len(paths)
             }
@@ -211,7 +211,7 @@ def _places(history: Sequence[AnyCanister], dialect: str, body: bytes) -> dict[i
 
 
 class Run(Struct, frozen=True):
-    """Lines of a body under what is marked at the first of them; ``positions`` are the messages that begin there."""
+    """Lines of a body, with the marks at the first of them; ``positions`` are the messages that begin there."""
 
     lines: tuple[str, ...]
     notes: tuple[Noted, ...]
@@ -219,7 +219,7 @@ class Run(Struct, frozen=True):
 
 
 def body_runs(spoken: Spoken) -> list[Run]:
-    """The lines of a body, cut where something is marked or a message begins."""
+    """Split the lines of a body where a mark or a message begins."""
     lines = list(laid_out(_shortened(msgspec.json.decode(spoken.body))))
     starts: dict[int, tuple[list[Noted], list[int]]] = {}
     index = _index(lines)
@@ -247,7 +247,7 @@ def _index(lines: Iterable[Line]) -> dict[Path, int]:
 
 
 def _line_of(index: Mapping[Path, int], path: Path) -> int:
-    """The line on which a path begins; what is not in the body is marked at what would hold it."""
+    """The line on which a path begins; if it is not in the body, the line of its nearest container."""
     while path and path not in index:
         path = path[:-1]
     return index.get(path, 0)
@@ -258,7 +258,7 @@ def _place_of(spoken: Spoken, note: Noted) -> Path:
         return ()
     if note.position in spoken.places:
         return spoken.places[note.position]
-    # Lost altogether: it is marked at the message behind it, or at the last one.
+    # Lost completely: it is marked at the next message, or at the last one.
     behind = [at for at in spoken.places if at > note.position]
     before = [at for at in spoken.places if at < note.position]
     if behind:
@@ -267,7 +267,7 @@ def _place_of(spoken: Spoken, note: Noted) -> Path:
 
 
 def _shortened(value: Any) -> Any:
-    """A value whose long texts are cut: a page shows where they are, and the copy has all of them."""
+    """Truncate long texts in a value for the page; the copy of the body is complete."""
     if isinstance(value, dict):
         return {key: _shortened(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -278,11 +278,11 @@ def _shortened(value: Any) -> Any:
 
 
 def place_text(spoken: Spoken, position: int) -> str:
-    """Where a message stands in a body, as text; "" if it is not there."""
+    """The path of a message in a body, as text; "" if it is not in it."""
     path = spoken.places.get(position)
     return "" if path is None else path_text(path)
 
 
 def all_spoken(asking: Asking) -> Iterator[Spoken]:
-    """A request as every provider gets it."""
+    """A request as each provider receives it."""
     return (speak(asking, name) for name in served_dialects())

@@ -1,4 +1,4 @@
-"""Media of a conversation, served by digest: shown only as what their bytes are, and never as something that runs."""
+"""Serves media of a conversation by digest, under the type of their bytes, and only types that cannot run code."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def content_answer(store: Store, identifier: str, name: str, headers: Mapping[st
 
 
 def _ranged(data: bytes, told: list[Header], wanted: str) -> Answer:
-    """All of it, or the range that a player asks for."""
+    """The whole content, or the range that a player requests."""
     found = _RANGE.fullmatch(wanted.strip())
     if found is None or not (found[1] or found[2]):
         return Answer(200, told, data)

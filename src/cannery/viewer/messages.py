@@ -1,6 +1,6 @@
-"""Messages as HTML: one article for each, with its role, time, permalink, what it says and what is known of it.
+"""Messages as HTML: one article for each, with its role, time, permalink, content and facts.
 
-Pure functions: the same messages and surroundings give the same HTML, however it is served.
+The functions are pure: the same messages and surroundings give the same HTML.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ _SHORT_SUPERVISOR = 300
 
 
 class Mark(Struct, frozen=True):
-    """Something to know about a message: ``kind`` is loss, repair, info or broken; ``about`` names providers."""
+    """An annotation of a message: ``kind`` is loss, repair, info or broken."""
 
     kind: str
     label: str
@@ -82,25 +82,25 @@ class Mark(Struct, frozen=True):
 
 
 class Surroundings(Struct, frozen=True):
-    """What is known around the messages of a page."""
+    """The context of the messages of a page."""
 
     links: Links
     facts: Mapping[int, list[ExchangeRecord]] = {}
-    # What providers make of the message at a position.
+    # The doctor's marks of the message at a position.
     warnings: Mapping[int, Node] = {}
-    # What stands before the message at a position: where branches part, where children began.
+    # What precedes the message at a position: a choice of branches, children that began there.
     before: Mapping[int, Node] = {}
     is_whole: bool = False
-    # How the anchors of messages begin: a page of several conversations needs a beginning for each.
+    # The prefix of the anchors of messages, which differs between the conversations of a page.
     anchor: str = "m"
 
     def place(self, position: int) -> Place:
-        """Where the message at a position is rendered."""
+        """The context for rendering the message at a position."""
         return Place(self.links, position, self.is_whole)
 
 
 def blocks_html(blocks: Iterable[Block], around: Surroundings) -> Iterator[Node]:
-    """Blocks one after the other, each with what stands before it."""
+    """Render blocks in order, each with what precedes it."""
     for block in blocks:
         for position in block.positions:
             if position in around.before:
@@ -124,7 +124,7 @@ def block_html(block: Block, around: Surroundings) -> Node:
 
 
 def message_html(placed: Placed, around: Surroundings) -> Element:
-    """One message."""
+    """Render one message."""
     canister, position = placed.canister, placed.position
     kind = _kind(canister)
     return article(
@@ -180,7 +180,7 @@ def _permalink(position: int, around: Surroundings) -> Node:
 
 
 def mark_html(mark: Mark) -> Node:
-    """A mark beside a message."""
+    """Render a mark beside a message."""
     label: Node = span(".badge")[visible(mark.label)]
     if mark.link:
         label = a(".badge", href=mark.link)[visible(mark.label)]
@@ -227,7 +227,7 @@ def _folded_setup(text: str, shown: Node) -> Node:
 
 
 def calls_html(calls: Sequence[Call], around: Surroundings) -> Element:
-    """Calls of one turn: several that were made at once are drawn together."""
+    """Render the calls of one turn; parallel calls are grouped."""
     if len(calls) == 1:
         return _call(calls[0], around)
     told = f"{len(calls)} calls at once"
@@ -320,7 +320,7 @@ def _deed_parts(deed: Deed, place: Place) -> Iterator[Node]:
 
 
 def _plain(value: Any) -> Any:
-    """A deeply immutable value as JSON's own."""
+    """Convert an immutable value to dicts and lists."""
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

@@ -1,4 +1,4 @@
-"""The outline of a conversation: what the person said, on a line each."""
+"""The outline of a conversation: the user's prompts, one line each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LOOKED_AT = 20_000
 
 
 def prompts(messages: Iterable[Placed]) -> Iterator[tuple[int, str]]:
-    """The position and the first words of everything that a person typed."""
+    """The position and the first words of each prompt."""
     for each in messages:
         canister = each.canister
         if isinstance(canister, UserCanisterClass):

@@ -1,7 +1,7 @@
-"""The messages of a conversation on one page: all of them up to a limit, beyond it a window.
+"""Selects the messages of a page: all of them up to a limit, beyond it a window.
 
-A window is read from the store by its positions, in time that does not depend on the length of the conversation. A few
-messages after it are read as well, so that calls at its end have their results.
+A window is read from the store by position, in time independent of the length of the conversation. A few messages after
+it are read as well, so that calls at its end have their results.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _BEHIND = 60
 
 
 class Window(Struct, frozen=True):
-    """Positions from ``start`` to before ``stop`` of a conversation of ``length`` messages."""
+    """The positions from ``start`` up to, not including, ``stop`` in a conversation of ``length`` messages."""
 
     start: int
     stop: int
@@ -29,12 +29,12 @@ class Window(Struct, frozen=True):
 
     @property
     def is_all(self) -> bool:
-        """Whether nothing is left out."""
+        """Whether it contains all messages."""
         return self.start == 0 and self.stop >= self.length
 
 
 def choose(length: int, at: int | None) -> Window:
-    """The window to show: around a message, or the end; everything if it is not too long."""
+    """The window to show: everything if it is short enough, otherwise around a message, or the end."""
     if length <= MOST:
         return Window(0, length, length)
     if at is None:
@@ -44,7 +44,7 @@ def choose(length: int, at: int | None) -> Window:
 
 
 def bounded(length: int, start: int, stop: int) -> Window:
-    """A window that was asked for, of at most the usual size."""
+    """A requested window, limited to the size of a page."""
     first = max(0, min(start, length))
     return Window(first, max(first, min(stop, length, first + MOST)), length)
 
@@ -52,13 +52,13 @@ def bounded(length: int, start: int, stop: int) -> Window:
 def pieces(
     conversation: StoredConversation, window: Window
 ) -> Iterator[tuple[list[Placed], tuple[Damage, ...]]]:
-    """The messages of a window, some at a time, cut where no call waits for its result."""
+    """Read the messages of a window in chunks, without separating a call from its result."""
     at = window.start
     while at < window.stop:
         stop = min(at + PIECE, window.stop)
         reading = conversation.read(at, min(stop + _BEHIND, window.length))
         if len(reading.canisters) < min(stop + _BEHIND, window.length) - at:
-            # Damaged lines are left out; what can be read is shown with the damage.
+            # Damaged lines are left out; the readable messages are shown with the damage.
             shown = placed(reading.canisters, at)[: stop - at]
             yield shown, reading.damages
             at = stop
@@ -70,7 +70,7 @@ def pieces(
 
 
 def _cut(found: Sequence[Placed], wanted: int) -> int:
-    """Where to cut behind a number of messages: behind the results of the calls among them, if they are near."""
+    """The end of a chunk: after the results of its calls, if they follow directly."""
     waiting = set()
     for each in found[:wanted]:
         canister = each.canister

@@ -1,7 +1,7 @@
-"""What belongs to a conversation beside its branches, at the message where it happened.
+"""Sub-agents, compactions, side requests and changed instructions of a conversation, by message.
 
-Sub-agents, compactions and side requests are children with a kind; instructions that changed are versions with the
-position where they began.
+Sub-agents, compactions and side requests are children with a kind; changed instructions are versions with the position
+where they begin.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MOST = 200
 
 
 class Child(Struct, frozen=True):
-    """A conversation that another one began, before a message of it."""
+    """A conversation that was started from another, before one of its messages."""
 
     identifier: str
     kind: str
@@ -36,12 +36,12 @@ class Child(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """What it is, for a person."""
+        """The name of its kind for display."""
         return _NAMES.get(self.kind, f"Side request ({self.kind.rpartition(':')[2]})")
 
 
 def children_of(store: Store, tree: Tree, identifier: str, length: int) -> list[Child]:
-    """The children that a conversation began, in the order of their places."""
+    """The children of a conversation, by position."""
     here = path_to(tree, identifier)
     found = []
     for node in here[-1].forks[:_MOST] if here else ():
@@ -56,7 +56,7 @@ def children_of(store: Store, tree: Tree, identifier: str, length: int) -> list[
 
 
 def child_html(child: Child) -> Node:
-    """A link to a child, where it began."""
+    """A link to a child."""
     title = one_line(child.title, 80) or "look at it"
     return div(f".child.{'side' if child.kind not in _NAMES else child.kind}")[
         span(".badge")[child.name], a(href=conversation_address(child.identifier))[title]
@@ -64,7 +64,7 @@ def child_html(child: Child) -> Node:
 
 
 def origin_html(metadata: Metadata) -> Node:
-    """Where a conversation comes from; None if it stands alone."""
+    """A link to the parent; None if there is none."""
     if metadata.parent is None:
         return None
     at = metadata.position if not metadata.kind else metadata.began_at or 0
@@ -73,7 +73,7 @@ def origin_html(metadata: Metadata) -> Node:
 
 
 def versions_html(versions: Sequence[Instructions]) -> Iterator[tuple[int, Node]]:
-    """The places where instructions or tools changed, each with what changed."""
+    """The positions where instructions or tools changed, each with the difference."""
     for before, after in pairwise(versions):
         changed = []
         old, new = _text(before.canisters), _text(after.canisters)
@@ -93,6 +93,6 @@ def _text(canisters: Sequence[AnyCanister]) -> str:
 
 
 def count_text(children: Sequence[Child]) -> str:
-    """How many children there are, for the head of a page."""
+    """The number of sub-agents, as text."""
     agents = sum(child.kind == "subagent" for child in children)
     return counted(agents, "sub-agent") if agents else ""

@@ -1,4 +1,4 @@
-"""What every answer forbids the browser, and tokens for the few requests that change something."""
+"""Security headers of every answer, and tokens for the few requests that change something."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; media-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
-# Media are looked at alone or in a page, and never do anything.
+# Media are viewed alone or in a page, and never run code.
 MEDIA_POLICY = (
     "default-src 'none'; img-src 'self'; media-src 'self'; style-src 'unsafe-inline'; sandbox"
 )
@@ -33,7 +33,7 @@ def safe_headers(policy: str = POLICY) -> list[Header]:
 
 
 class Tokens:
-    """Tokens that a page carries, so that no other page can make a browser ask for a change."""
+    """CSRF tokens: a page contains one, so that no other site can make a browser request a change."""
 
     def __init__(self) -> None:
         self._secret = secrets.token_bytes(32)
@@ -43,7 +43,7 @@ class Tokens:
         return hmac.new(self._secret, purpose.encode(), hashlib.sha256).hexdigest()
 
     def is_valid(self, purpose: str, token: str) -> bool:
-        """Whether a token is the one for a purpose."""
+        """Whether a token is valid for a purpose."""
         return hmac.compare_digest(self.make(purpose).encode(), token.encode())
 
 
@@ -51,18 +51,18 @@ _SESSION_SECONDS = 7 * 24 * 3600
 
 
 def new_session(name: str, secret: bytes) -> str:
-    """A cookie that stands for a key without holding it: its name and an end, signed with it."""
+    """A cookie for a key that does not contain it: the key's name and an expiry time, signed with the key."""
     ends = str(int(time.time()) + _SESSION_SECONDS)
     return f"{ends}.{_signature(name, secret, ends)}.{name}"
 
 
 def session_name(cookie: str) -> str:
-    """The name of the key that a cookie says it stands for."""
+    """The name of the key in a cookie, unverified."""
     return cookie.split(".", 2)[2] if cookie.count(".") >= 2 else ""
 
 
 def is_session(cookie: str, name: str, secret: bytes) -> bool:
-    """Whether a cookie stands for a key."""
+    """Whether a cookie is valid for a key."""
     ends, _, rest = cookie.partition(".")
     signature, _, named = rest.partition(".")
     if named != name or not ends.isdecimal() or len(ends) > 12 or int(ends) < time.time():

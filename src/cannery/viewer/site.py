@@ -1,6 +1,7 @@
-"""What answers requests for pages: a path and a query in, a status, headers and bytes out.
+"""Answers requests for pages: a path and a query in; a status, headers and bytes out.
 
-A page sees the store only as its caller may. Whatever is wrong is an answer: a page for people, JSON for programs.
+A page sees only the part of the store that its caller may see. Every error becomes an answer: an HTML page, or JSON if
+JSON was requested.
 """
 
 from __future__ import annotations
@@ -56,13 +57,13 @@ _VALUES: dict[str, Callable[[Asked, str], dict[str, Any]]] = {
 
 
 class Site:
-    """Answers what is asked below ``/ui``."""
+    """Answers requests for paths below ``/ui``."""
 
     def __init__(self) -> None:
         self.tokens = Tokens()
 
     def answer(self, asked: Asked) -> Answer:
-        """Answer a request; the body of a long page is made while it is sent."""
+        """Answer a request; the body of a long page is rendered while it is sent."""
         try:
             return self._answer(asked)
         except CanneryError as error:
@@ -158,7 +159,7 @@ def _all(asked: Asked, name: str, form: str) -> Answer:
 
 
 def status_of(error: CanneryError) -> int:
-    """The status that says whose fault an error is."""
+    """The status for an error, by whose fault it is."""
     if isinstance(error, LookupError):
         return 404
     if isinstance(error, ValueError):
@@ -167,7 +168,7 @@ def status_of(error: CanneryError) -> int:
 
 
 def refusal(asked: Asked, status: int, problem: str) -> Answer:
-    """An error as a page, or as JSON for who asked for JSON."""
+    """An error as a page, or as JSON if JSON was requested."""
     if asked.is_json:
         body = {"error": {"status": status, "message": one_line(problem, 1000)}}
         return Answer(status, _headers(JSON), msgspec.json.encode(body))
@@ -175,12 +176,12 @@ def refusal(asked: Asked, status: int, problem: str) -> Answer:
 
 
 def ask_for_key(problem: str, onward: str) -> Answer:
-    """The page that asks for a key."""
+    """The page that requests a key."""
     return Answer(401, _headers(HTML), b"".join(key_page(problem, onward)))
 
 
 def asset_answer(name: str) -> Answer:
-    """A file that pages load; it is the same for everybody."""
+    """A static file, which is the same for every caller."""
     if name not in TYPES:
         raise NotFoundError(f"there is no file {name[:80]!r}")
     told = [

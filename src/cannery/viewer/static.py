@@ -1,7 +1,7 @@
-"""Conversations as one HTML file that needs nothing else and runs nothing.
+"""Conversations as one self-contained HTML file without scripts.
 
-The same renderer and the same style sheet as the pages that are served. There is no script; the policy in the file lets
-a browser use that style sheet and the media inside the file, and nothing else, from wherever the file is opened.
+It uses the renderer and the style sheet of the served pages. The policy in the file allows that style sheet and the
+media inside the file, and nothing else, wherever the file is opened.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _PIECE = 200
 
 
 def static_page(pages: Sequence[tuple[Metadata, Conversation]]) -> Iterator[bytes]:
-    """Some conversations as one file, in pieces."""
+    """Render conversations as one file, in chunks."""
     names = [_title(metadata, conversation) for metadata, conversation in pages]
     name = names[0] if len(names) == 1 else f"{len(names)} conversations"
     yield _encoded(
@@ -137,12 +137,12 @@ def _links(anchor: str) -> Links:
     return Links(
         media=_inside,
         message=lambda position: f"#{anchor}{position}",
-        whole=lambda position: "",  # noqa: ARG005 - nothing is left out
+        whole=lambda position: "",  # noqa: ARG005 - nothing is truncated
     )
 
 
 def _inside(content: Any) -> str:
-    """Media as a part of the file: as what their bytes are if that can be shown, else as something to download."""
+    """Media as data URLs: under the type of their bytes if it can be displayed, otherwise as a download."""
     if isinstance(content.payload, Location):
         return ""
     try:

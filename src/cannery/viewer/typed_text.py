@@ -1,4 +1,4 @@
-"""The text that a person typed, separated from the blocks that a program added.
+"""Separates the text that a user typed from the blocks that a program added.
 
 Agents wrap reminders, environments and instructions in tags (``<system-reminder>``, ``<environment_context>``). These
 are folded on a page.
@@ -14,7 +14,7 @@ from msgspec import Struct
 _TAG = re.compile(
     r"^[ \t]*<(?P<tag>[A-Za-z]\w*(?:[-_]\w+)+|INSTRUCTIONS|[A-Z]{4,})(?:\s[^<>\n]*)?>", re.MULTILINE
 )
-# Tags in which a program wraps what a person typed.
+# Tags in which a program wraps the text that a user typed.
 _TYPED = frozenset(
     {"user_query", "user_input", "user_message", "user_request", "user-prompt", "user_prompt"}
 )
@@ -22,14 +22,14 @@ _SEARCHED = 400_000
 
 
 class Passage(Struct, frozen=True):
-    """Some of a text; ``tag`` is that of the block that a program wrote, "" for everything else."""
+    """A part of a text; ``tag`` is the tag of a block that a program added, otherwise ""."""
 
     text: str
     tag: str = ""
 
 
 def passages(text: str) -> Iterator[Passage]:
-    """The passages of a text, in order."""
+    """Split a text into passages."""
     at = 0
     while len(text) <= _SEARCHED and (found := _TAG.search(text, at)):
         closing = f"</{found['tag']}>"
@@ -45,5 +45,5 @@ def passages(text: str) -> Iterator[Passage]:
 
 
 def is_setup(text: str) -> bool:
-    """Whether a text has nothing but blocks of a program."""
+    """Whether a text contains only blocks of a program."""
     return text.lstrip()[:1] == "<" and all(passage.tag for passage in passages(text))

@@ -1,4 +1,4 @@
-"""Text that shows what it is: characters that reorder, hide or control the display are written out.
+"""Makes hidden characters visible: characters that reorder, hide or control the display are written as codes.
 
 A page must not let a message reorder the text around it (https://www.unicode.org/reports/tr9/, CVE-2021-42574). Marks
 that ordinary Arabic and Hebrew text needs (U+200E, U+200F, U+061C) stay.
@@ -17,7 +17,7 @@ _SPACE = re.compile(r"\s+")
 
 
 def visible(text: str) -> str:
-    """A text in which nothing acts on the display."""
+    """Replace characters that would affect the display."""
     if text.isascii() and text.isprintable():
         return text
     return _HIDDEN.sub(_written_out, text)

@@ -1,7 +1,7 @@
-"""Doctor's marks in the conversation itself: at each message that breaks a provider or is not carried to it.
+"""The doctor's marks in the conversation page: at each message that a provider refuses or does not receive.
 
-They are made with the page, so that they are there without a script. A conversation that is long, or has much in
-images and files, has them on its own page only.
+They are part of the page, so that no script is needed. For a conversation that is long, or has large images and files,
+only the doctor's page shows them.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _TOLD = ("broken", "loss")
 
 
 class _Warned(Struct):
-    """What the providers make of a message: the codes by dialect, of breaks and of losses."""
+    """The findings for a message: the codes by dialect, of breaks and of losses."""
 
     broken: dict[str, list[str]]
     lost: dict[str, list[str]]
 
     def add(self, dialect: str, note: Noted) -> None:
-        """Take a note of one provider."""
+        """Add a note of one provider."""
         table = self.broken if note.mark.kind == "broken" else self.lost
         codes = table.setdefault(dialect, [])
         if note.mark.label not in codes:
@@ -38,7 +38,7 @@ class _Warned(Struct):
 
 
 def is_light(history: Conversation) -> bool:
-    """Whether a conversation can be said to every provider while a reader waits for its page."""
+    """Whether a conversation is small enough to be written for every provider while its page loads."""
     if len(history) > MOST:
         return False
     size = 0
@@ -50,9 +50,9 @@ def is_light(history: Conversation) -> bool:
 
 
 def warnings_html(identifier: str, asking: Asking) -> Mapping[int, Node]:
-    """A mark for each message that some provider refuses or does not get."""
+    """A mark for each message that some provider refuses or does not receive."""
     found: dict[int, _Warned] = {}
-    # What takes one question only would be marked at every message; its own page says so once.
+    # A dialect that takes one question only would mark every message; the doctor's page reports it once.
     chats = [name for name in served_dialects() if find_dialect(name).takes_turns]
     for spoken in (speak(asking, name) for name in chats):
         for note in spoken.notes:

@@ -1,4 +1,4 @@
-"""The files that pages load: one style sheet, one script, one icon, each known by the digest of its bytes."""
+"""The static files of pages: style sheet, script and icon, each addressed by the digest of its bytes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TYPES = {
 
 @functools.cache
 def read_asset(name: str) -> bytes:
-    """A file; KeyError if there is no such file."""
+    """Read a file; raise KeyError if there is no such file."""
     if name not in TYPES:
         raise KeyError(name)
     return files(__name__).joinpath(name).read_bytes()
@@ -23,6 +23,6 @@ def read_asset(name: str) -> bytes:
 
 @functools.cache
 def asset_address(name: str) -> str:
-    """Where a page finds a file; another version of it has another address."""
+    """The address of a file, which contains its version."""
     version = hashlib.sha256(read_asset(name)).hexdigest()[:12]
     return f"/ui/assets/{name}?v={version}"

@@ -1,1 +1,1 @@
-"""The pages: each module makes one kind, as HTML and as the values of its JSON twin."""
+"""The pages: each module renders one kind, as HTML and as JSON values."""

@@ -1,4 +1,4 @@
-"""The branches of a conversation: a map on which what they share stands once, and a list of them."""
+"""The branches of a conversation: a map that shows shared parts once, and a list."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _LOOKED = 8
 
 
 class Branch(Struct, frozen=True):
-    """A branch with what has to be looked up."""
+    """A branch with the facts read from the store."""
 
     tree: Tree
     row: int
@@ -56,7 +56,7 @@ class Branch(Struct, frozen=True):
 
 
 def tree_page(asked: Asked, identifier: str) -> Iterator[bytes]:
-    """The map and the list."""
+    """Render the map and the list."""
     shown = look(asked, identifier)
     found = branches_of(asked, identifier)
     content = [
@@ -90,7 +90,7 @@ def branches_of(asked: Asked, identifier: str) -> list[Branch]:
 
 
 def _looked_up(asked: Asked, tree: Tree, row: int, parent: int) -> Branch:
-    """A branch with its length and the first thing that was said in it alone."""
+    """A branch with its length and its first own prompt."""
     length, title, first = tree.position, tree.title, ""
     try:
         if not tree.is_deleted:
@@ -167,7 +167,7 @@ def _row(branch: Branch, found: list[Branch], longest: int, identifier: str) -> 
 
 
 def _position_of_compare(found: list[Branch], identifier: str) -> int:
-    """The row to compare with at first: the parent, or the first branch that is another."""
+    """The row preselected for comparison: the parent, or else the first other branch."""
     here = next((branch for branch in found if branch.tree.identifier == identifier), found[0])
     if here.parent_row >= 0 and not found[here.parent_row].tree.is_deleted:
         return here.parent_row
@@ -192,12 +192,12 @@ def _choice(side: str, identifier: str, *, is_chosen: bool) -> Node:
 
 
 def _lane(branch: Branch, found: list[Branch], longest: int, *, is_here: bool) -> Markup:
-    """A branch as a line from where it parts to its end; lines of its ancestors pass by."""
+    """A branch as a line from its fork position to its end, and the lines of other forks that cross its row."""
     start, end = _x(branch.tree.position, longest), _x(branch.length, longest)
     middle = _ROW // 2
     shapes = []
     for other in found[branch.row :]:
-        # The stem of a fork further down passes this row.
+        # The stem of a fork further down crosses this row.
         if other.parent_row >= 0 and other.parent_row < branch.row <= other.row:
             x = _x(other.tree.position, longest)
             bottom = middle if other.row == branch.row else _ROW
@@ -222,7 +222,7 @@ def _x(position: int, longest: int) -> int:
 
 
 def tree_data(asked: Asked, identifier: str) -> dict[str, Any]:
-    """The same as values."""
+    """The page as JSON values."""
     found = branches_of(asked, identifier)
     return {
         "id": identifier,

@@ -1,4 +1,4 @@
-"""Two conversations side by side: what both say once, the rest in two columns with the words marked that differ."""
+"""Two conversations side by side: shared messages once, the others in two columns with the differing words marked."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NEAR = 2
 
 
 def compare_page(asked: Asked) -> Iterator[bytes]:
-    """The two sides."""
+    """Render both sides."""
     left, right = _sides(asked)
     runs = list(align(*_histories(left, right)))
     same = sum(len(run.left) for run in runs if isinstance(run, Same))
@@ -139,7 +139,7 @@ def _name(each: Placed) -> str:
 
 
 def compare_data(asked: Asked) -> dict[str, Any]:
-    """The same as values: runs of positions on both sides."""
+    """The page as JSON values: runs of positions on both sides."""
     left, right = _sides(asked)
     runs: list[dict[str, Any]] = []
     for run in align(*_histories(left, right)):

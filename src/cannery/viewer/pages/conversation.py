@@ -1,4 +1,4 @@
-"""A conversation: its messages in pieces, what was asked as an outline, its branches where they part."""
+"""The page of a conversation: its messages in chunks, its prompts as an outline, and its branches."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ _BEGINNING = 12
 
 
 class Shown(Struct):
-    """A conversation as a page needs it."""
+    """The data of a conversation page."""
 
     conversation: StoredConversation
     metadata: Metadata
@@ -89,20 +89,20 @@ class Shown(Struct):
     records: tuple[ExchangeRecord, ...]
 
     def asking(self, history: Conversation, model: str = "") -> Asking:
-        """The request that the conversation would go on with."""
+        """The request that would continue the conversation."""
         version = self.versions[-1] if self.versions else None
         source = next((one.dialect for one in reversed(self.records) if one.dialect), None)
         return Asking.of(history, model or self.metadata.model, version, source)
 
     @property
     def costs(self) -> Costs:
-        """What its own exchanges took, without those of what it shares with others."""
+        """The usage of its own exchanges, without those that it shares with others."""
         name = self.metadata.id
         return Costs.of(record for record in self.records if record.conversation == name)
 
 
 def look(asked: Asked, identifier: str) -> Shown:
-    """What is known of a conversation; ConversationNotFoundError if the caller sees none by this name."""
+    """Load a conversation; ConversationNotFoundError if the caller cannot see it."""
     conversation = asked.store.get(identifier)
     metadata = conversation.metadata
     length = len(conversation)
@@ -128,7 +128,7 @@ def look(asked: Asked, identifier: str) -> Shown:
 
 
 def number(query: Mapping[str, str], name: str) -> int | None:
-    """A number of a query; InputError if it is none."""
+    """A number in a query; InputError if it is not one."""
     text = query.get(name, "")
     if not text:
         return None
@@ -138,7 +138,7 @@ def number(query: Mapping[str, str], name: str) -> int | None:
 
 
 def conversation_page(asked: Asked, identifier: str, token: str) -> Iterator[bytes]:
-    """The page, or more messages of it."""
+    """Render the page, or more messages of it."""
     try:
         shown = look(asked, identifier)
     except ConversationNotFoundError:
@@ -155,7 +155,7 @@ def conversation_page(asked: Asked, identifier: str, token: str) -> Iterator[byt
 
 
 def _begun_page(identifier: str, said: Sequence[AnyCanister]) -> Iterator[bytes]:
-    """A conversation whose first answer is being given: nothing of it is filed yet."""
+    """A conversation whose first answer is still running; nothing of it is filed yet."""
     title = one_line(title_of(said), 80) or "A new conversation"
     live = {"data-live": "conversation", "data-id": identifier, "data-end": "0"}
     content = div(".page")[
@@ -201,7 +201,7 @@ def _content(asked: Asked, shown: Shown, token: str) -> Iterator[Node]:
 
 
 def _stream(shown: Shown, outline: list[tuple[int, str]]) -> Iterator[Node]:
-    """The messages of the window, some at a time; prompts are noted on the way."""
+    """Render the messages of the window in chunks, and collect the prompts."""
     around = _surroundings(shown)
     for found, damages in pieces(shown.conversation, shown.window):
         outline += prompts(found)
@@ -228,14 +228,14 @@ def _surroundings(shown: Shown) -> Surroundings:
 
 
 def _warnings(shown: Shown) -> Mapping[int, Node]:
-    """Doctor's marks, where they can be had while a reader waits."""
+    """The doctor's marks, if they can be computed while the page loads."""
     if not 0 < shown.window.length <= MOST_WARNED:
         return {}
     try:
         history = shown.conversation.load()
         return warnings_html(shown.metadata.id, shown.asking(history)) if is_light(history) else {}
     except CanneryError:
-        # What is damaged or cannot be said is told on the pages that show it.
+        # Damage and refusals are reported on the pages that show them.
         return {}
 
 
@@ -287,7 +287,7 @@ def _tag(tag: str) -> Node:
 
 
 def tabs(shown: Shown, current: str) -> Element:
-    """What else there is to see of a conversation."""
+    """The tabs of a conversation."""
     identifier = shown.metadata.id
 
     def tab(name: str, told: Node, address: str) -> Node:
@@ -308,7 +308,7 @@ def tabs(shown: Shown, current: str) -> Element:
 
 
 def parting_html(parting: Parting) -> Element:
-    """The picker at a place where branches part."""
+    """The choice of branches at a position where they diverge."""
     position, options, current = parting.position, parting.options, parting.current
     count = len(options)
 
@@ -441,7 +441,7 @@ def _delete(identifier: str, token: str) -> Element:
 
 
 def conversation_data(asked: Asked, identifier: str) -> dict[str, Any]:
-    """The conversation as values: of a long one the window that is asked for."""
+    """The conversation as JSON values: of a long one, the requested window."""
     try:
         shown = look(asked, identifier)
     except ConversationNotFoundError:

@@ -1,4 +1,4 @@
-"""A conversation as a provider gets it, and what the doctor says of every provider."""
+"""A conversation as a provider receives it, and the doctor's findings for every provider."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ _MOST_LINES = 30_000
 
 
 def as_page(asked: Asked, identifier: str) -> Iterator[bytes]:
-    """The body that would be sent, beside the conversation, with everything marked."""
+    """Render the body beside the conversation, with all marks."""
     shown = look(asked, identifier)
     spoken = _spoken(asked, shown)
     history = _history(shown)
@@ -90,7 +90,7 @@ def as_page(asked: Asked, identifier: str) -> Iterator[bytes]:
 
 
 def as_data(asked: Asked, identifier: str) -> dict[str, Any]:
-    """The same as values."""
+    """The page as JSON values."""
     import msgspec
 
     spoken = _spoken(asked, look(asked, identifier))
@@ -197,7 +197,7 @@ def _panes(asked: Asked, shown: Shown, spoken: Spoken, history: Conversation) ->
 
 
 def _lines(shown: Shown, spoken: Spoken, history: Conversation) -> Element:
-    """The messages on a line each, with their marks and a link to their place in the body."""
+    """The messages on one line each, with their marks and a link to their place in the body."""
     marks = spoken.by_message
     rows = []
     for position, canister in enumerate(history):
@@ -272,7 +272,7 @@ def _copies(asked: Asked, shown: Shown, spoken: Spoken) -> Element:
 
 
 def curl_text(asked: Asked, spoken: Spoken, source: str, body: bytes | None = None) -> str:
-    """A command that sends the body; with ``body`` it holds all of it, else it reads a file."""
+    """A command that sends the body; with ``body`` it contains the whole body, otherwise it reads a file."""
     dialect = find_dialect(spoken.dialect)
     route = next(route for route in dialect.routes if route.kind == "generate")
     path = route.path.replace("{model}", quote(spoken.model, safe="/:@") or "MODEL")
@@ -306,7 +306,7 @@ def curl_text(asked: Asked, spoken: Spoken, source: str, body: bytes | None = No
 
 
 def body_of(asked: Asked, identifier: str) -> Spoken:
-    """The conversation as the dialect and model of a query; InputError if it cannot be sent."""
+    """The conversation in the dialect and for the model of a query; InputError if it cannot be sent."""
     spoken = _spoken(asked, look(asked, identifier))
     if spoken.refusal:
         raise InputError(spoken.refusal)
@@ -317,7 +317,7 @@ def body_of(asked: Asked, identifier: str) -> Spoken:
 
 
 def doctor_page(asked: Asked, identifier: str) -> Iterator[bytes]:
-    """What every provider would make of a conversation."""
+    """Render the findings for every provider."""
     shown = look(asked, identifier)
     found = _examined(shown)
     content = [
@@ -397,7 +397,7 @@ def _codes(spoken: Spoken, *kinds: str) -> Node:
 
 
 def doctor_data(asked: Asked, identifier: str) -> dict[str, Any]:
-    """The same as values: for each provider what is lost and repaired, at which message."""
+    """The page as JSON values: the losses and repairs of each provider, by message."""
     shown = look(asked, identifier)
     return {
         "id": identifier,

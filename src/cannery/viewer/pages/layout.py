@@ -1,4 +1,4 @@
-"""What all pages share: the frame, the bar at the top, and how a page is sent in pieces."""
+"""The parts that all pages share: the frame, the header, and sending a page in chunks."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ def document(
     filters: Mapping[str, str] = _NO_FILTERS,
     twin: str = "",
 ) -> Iterator[bytes]:
-    """A whole page, in pieces: what is ready is sent before the rest is made.
+    """Render a whole page in chunks, each sent as soon as it is ready.
 
     A search from the page keeps its ``filters``.
     """
     opening = fragment[
         Markup('<!doctype html><html lang="en">'),
         _head(name, twin),
-        Markup(f'<body class="on-{kind}">'),  # noqa: S704 - a word of ours
+        Markup(f'<body class="on-{kind}">'),  # noqa: S704 - our own word
         a(".skip", href="#content")["Skip to content"],
         _bar(query, filters),
         Markup('<main id="content" tabindex="-1">'),
@@ -81,7 +81,7 @@ def document(
 
 
 def part(content: Iterable[Node]) -> Iterator[bytes]:
-    """A piece of a page that a script puts in its place."""
+    """Render a part of a page that the script inserts."""
     for node in content:
         yield _encoded(node)
 
@@ -148,7 +148,7 @@ def _help() -> Element:
 
 
 def crumbs(*items: Node) -> Element:
-    """The way back."""
+    """The breadcrumbs."""
     return nav(".crumbs", aria_label="Breadcrumb")[
         a(href=list_address())["Conversations"],
         (fragment[span(".sep")["/"], item] for item in items),
@@ -156,7 +156,7 @@ def crumbs(*items: Node) -> Element:
 
 
 def empty(words: str, *advice: Node) -> Element:
-    """A page or a part of one that has nothing to show, and what to do about it."""
+    """An empty page or part, with advice."""
     return div(".empty")[h2[words], advice]
 
 

@@ -1,4 +1,4 @@
-"""The list of conversations: newest first, filtered by the address, a page at a time; or the messages of a search."""
+"""The list of conversations: newest first, filtered, one page at a time; or the results of a search."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _WORD = re.compile(r"\w+")
 
 
 class Row(Struct, frozen=True):
-    """A conversation in the list, with what has to be asked for apart."""
+    """A conversation in the list, with the facts read separately."""
 
     summary: Summary
     title: str
@@ -66,18 +66,18 @@ class Row(Struct, frozen=True):
     costs: Costs
     client: str
     is_running: bool
-    # What a fork goes on with.
+    # The title of a fork's own messages.
     own: str = ""
 
 
 def list_page(asked: Asked) -> Iterator[bytes]:
-    """The list, or the part of it that moves when something happens."""
+    """Render the list, or the part of it that is updated."""
     chosen = _chosen(asked.query)
     words = asked.query.get("q", "").strip()
     twin = list_address({**asked.query}).replace(ROOT, f"{ROOT}.json", 1)
     if asked.query.get("part") == "rows":
         return part([_results(asked, chosen, words)])
-    # Before the rows are read: what comes meanwhile is told afterwards.
+    # Before the rows are read, so that later changes are reported as updates.
     seen = "" if words else newest_of(asked.store, asked.running)
     content = [
         div(".page")[
@@ -95,7 +95,7 @@ def list_page(asked: Asked) -> Iterator[bytes]:
 
 
 def list_data(asked: Asked) -> dict[str, Any]:
-    """The same as values."""
+    """The page as JSON values."""
     chosen = _chosen(asked.query)
     words = asked.query.get("q", "").strip()
     if words:
@@ -112,7 +112,7 @@ def list_data(asked: Asked) -> dict[str, Any]:
 def _results(asked: Asked, chosen: Mapping[str, str], words: str) -> Node:
     if words:
         return _hits(_search(asked, chosen, words), words, asked)
-    # Before the rows are read: what is filed meanwhile is not left out.
+    # Before the rows are read, so that an exchange filed meanwhile is in one of them.
     begun = _begun(asked, chosen)
     found, following = _rows(asked, chosen)
     if not found and not begun:
@@ -179,7 +179,7 @@ def _rows(asked: Asked, chosen: Mapping[str, str]) -> tuple[list[Row], str | Non
 
 
 def _begun(asked: Asked, chosen: Mapping[str, str]) -> list[Begun]:
-    """The exchanges under way of which nothing is filed yet, on the first page of everything."""
+    """The exchanges in progress that are not yet filed, for the first page without filters."""
     if chosen or asked.query.get("after"):
         return []
     return [
@@ -190,7 +190,7 @@ def _begun(asked: Asked, chosen: Mapping[str, str]) -> list[Begun]:
 
 
 def _running_first(asked: Asked, shown: list[Summary]) -> list[Summary]:
-    """The first page, with the conversations on top in which something is being said."""
+    """The first page, with running conversations first."""
     known = {summary.identifier: summary for summary in shown}
     running = [
         summary
@@ -201,7 +201,7 @@ def _running_first(asked: Asked, shown: list[Summary]) -> list[Summary]:
 
 
 def _summary(store: Store, name: str) -> Summary | None:
-    """A conversation that is not on the page; None if it is not filed yet, or of a kind that lists leave out."""
+    """A conversation that is not on the page; None if it is not filed yet, or of a kind that lists omit."""
     try:
         metadata = store.metadata_of(name)
         count = len(store.handle(name))
@@ -227,10 +227,10 @@ def _full(asked: Asked, summary: Summary, records: Sequence[ExchangeRecord]) -> 
             start = summary.position
             own = title_of(store.handle(name).read(start, start + _BEGINNING).canisters)
     except CanneryError:
-        # It was deleted since it was listed, or is damaged; its own page says so.
+        # It was deleted meanwhile, or is damaged, which its own page reports.
         pass
     is_running = asked.running.asked(name) is not None
-    # Earlier versions noted the program with the exchange only.
+    # Earlier versions recorded the program only with the exchange.
     client = summary.client or next((one.client for one in records if one.client), "")
     return Row(summary, title, branches, Costs.of(records), client, is_running, own)
 
@@ -308,7 +308,7 @@ def _row(row: Row, asked: Asked) -> Element:
 
 
 def _begun_row(begun: Begun) -> Element:
-    """A request that runs and is not filed yet; its page is there as soon as its conversation is known."""
+    """A running request that is not filed yet; it links to its page once its conversation is known."""
     title = one_line(begun.title, 120) or "A request"
     named = (
         a(href=conversation_address(begun.identifier))[title] if begun.identifier else strong[title]

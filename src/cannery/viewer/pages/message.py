@@ -1,4 +1,4 @@
-"""One message with nothing left out and nothing folded."""
+"""The page of one complete message, without truncation or folding."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cannery.viewer.visible import one_line
 
 
 def find_message(asked: Asked, identifier: str, position: int) -> Placed:
-    """A message; NotFoundError if there is none at a position."""
+    """The message at a position; NotFoundError if there is none."""
     conversation = asked.store.get(identifier)
     found = conversation.read(position, position + 1).canisters
     if not found:
@@ -25,7 +25,7 @@ def find_message(asked: Asked, identifier: str, position: int) -> Placed:
 
 
 def message_page(asked: Asked, identifier: str, position: int) -> Iterator[bytes]:
-    """The message, with links to copies of it."""
+    """Render the message, with links to copies of it."""
     placed = find_message(asked, identifier, position)
     title = one_line(asked.store.metadata_of(identifier).title, 60) or "Conversation"
     around = Surroundings(links_of(identifier), is_whole=True)

@@ -1,4 +1,4 @@
-"""Pages that say what is wrong, and the one that asks for a key."""
+"""Error pages, and the login page."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TITLES = {
 
 
 def problem_page(status: int, problem: str) -> Iterator[bytes]:
-    """A page for an error."""
+    """Render an error."""
     title = _TITLES.get(status, "That did not work")
     content = [
         div(".page")[
@@ -38,7 +38,7 @@ def problem_page(status: int, problem: str) -> Iterator[bytes]:
 
 
 def key_page(problem: str, onward: str) -> Iterator[bytes]:
-    """The page that asks for a key of the gateway."""
+    """Render the page that requests a key of the gateway."""
     content = [
         div(".page")[
             div(".empty.key")[
