@@ -1,13 +1,13 @@
-"""Conversations for other programs: sessions that an agent resumes, messages of an SDK, rows to train on.
+"""Writes conversations for other programs: sessions that an agent resumes, messages of an SDK, training data.
 
 chat
-    what is exported of one conversation: its canisters with all content, title, model, times, parent
+    one conversation to export: its canisters with all content, title, model, times, parent
 format
-    how a program writes its chats: a module of ``formats``, found by its name
+    the file format of a program: a module of ``formats``, found by its name
 written
-    one file or line of an export, the name that the program gives such a file, and what could not be said
+    one file or line of an export, its file name, and the losses
 
-An export is not a request: nothing is said in it that was not said in the conversation, and no setting is given.
+An export is not a request: it contains nothing that is not in the conversation, and no settings.
 """
 
 from cannery.exporters.bodies import conversation_body

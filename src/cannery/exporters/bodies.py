@@ -1,4 +1,4 @@
-"""A conversation in a dialect as what was said, and nothing else: no invented turn, no added setting."""
+"""Writes a conversation in a dialect without additions: no invented turn, no settings."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from cannery.wire.contract import Dialect
 from cannery.wire.losses import Rendered
 from cannery.wire.places import first_key
 
-# Repairs that say something which was not said, or leave out the last word: a request needs them.
+# Repairs that add content, or drop the last message; a request needs them, an export does not.
 _INVENTIONS = ("first_user", "prefill", "unanswered_calls")
-# Stands behind a last answer while it is written, and is taken away again.
+# Appended after a final answer for writing, and removed again.
 _QUESTION = "?"
-# What is said about settings that an export does not have, and about a last word that is no question.
+# Losses about settings that an export does not have, and about a final answer.
 _SETTINGS = ("MODEL_UNKNOWN", "CONTROL_DEFAULTED", "PREFILL_DROPPED")
 
 
 def conversation_body(
     conversation: Conversation, dialect: str, model: str | None = None
 ) -> tuple[dict[str, Any], Rendered]:
-    """The body of a conversation in a dialect, and what it took; the body has no settings."""
+    """The body of a conversation in a dialect without settings, and the result with losses and repairs."""
     target = find_dialect(dialect)
-    # A last answer is no beginning of one: with a question behind it, it is written to the letter.
+    # A final answer would be treated as a prefill; with a question after it, it is written unchanged.
     is_closed = _ends_with_answer(conversation) and bool(target.routes and target.messages)
     said = conversation.append(user(_QUESTION)) if is_closed else conversation
     rendered = nativize_request(Request(said, model or absent), target.name, without=_INVENTIONS)
@@ -41,7 +41,7 @@ def conversation_body(
 
 
 def _settings(target: Dialect) -> set[str]:
-    """The top-level fields that hold settings."""
+    """The top-level fields that contain settings."""
     paths = [
         path
         for paths in target.control_paths.values()

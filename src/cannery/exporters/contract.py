@@ -1,4 +1,4 @@
-"""What an exporter takes and gives; a format is a module of ``formats`` with one value, ``EXPORTER``."""
+"""The input and output of an exporter; a format is a module of ``formats`` with one value, ``EXPORTER``."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from cannery.messages import Conversation
 from cannery.messages.json_text import utf8
 from cannery.wire.losses import Loss, Repair
 
-# A name space of our own, so that exporting twice gives the same ids.
+# A fixed namespace, so that exporting twice gives the same ids.
 _SPACE = uuid.UUID("6f1c1a52-3f0e-4a53-9a34-6c1d2b8e7a10")
 
 
 class Chat(Struct, frozen=True):
-    """One conversation to export; ``folder`` is where its agent would be started."""
+    """One conversation to export; ``folder`` is the working directory for its agent."""
 
     identifier: str
     conversation: Conversation
@@ -31,29 +31,29 @@ class Chat(Struct, frozen=True):
     position: int = 0
 
     def uuid(self, *what: object) -> str:
-        """An id for a part of it, the same every time."""
+        """A deterministic id for a part of it."""
         return str(uuid.uuid5(_SPACE, " ".join(map(str, (self.identifier, *what)))))
 
 
 class Written(NamedTuple):
-    """One piece of an export: the file name that its program expects, the bytes, and what could not be said."""
+    """One piece of an export: the file name that its program expects, the bytes, losses and repairs."""
 
     name: str
     data: bytes
     losses: tuple[Loss, ...] = ()
     repairs: tuple[Repair, ...] = ()
-    # What to do with the file.
+    # Advice on the use of the file.
     hint: str = ""
 
 
 class Exporter(NamedTuple):
-    """One format; ``is_file`` says that each conversation is a file of its own, others are lines of one file."""
+    """One format; with ``is_file`` each conversation is a file of its own, otherwise all are lines of one file."""
 
     name: str
     title: str
     write: Callable[[Sequence[Chat]], Iterator[Written]]
     is_file: bool = False
-    # Why nothing may come of conversations.
+    # The reason to report when nothing was written.
     lack: str = "they have no message"
 
 
@@ -65,5 +65,5 @@ def json_line(value: Any) -> bytes:
 
 
 def instant(moment: datetime) -> str:
-    """A time as agents write it."""
+    """A time in the format of agents: UTC with milliseconds."""
     return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03}Z"

@@ -1,18 +1,18 @@
-"""What people bring: chats of other programs, data sets and transcripts, taken into a store.
+"""Imports chats of other programs, data sets and transcripts into a store.
 
 source
     one file, or one member of an archive (``source_files``, ``archives``, ``sources``, ``values``, ``databases``)
 format
-    how a program writes its chats: a module of ``formats``, found by its name
+    the file format of a program: a module of ``formats``, found by its name
 node
-    one message of a source, with the message before it: chats that were edited or regenerated are trees
+    one message of a source, with the id of the message before it: chats that were edited or regenerated are trees
 unknown record
-    what an importer does not understand: counted, and kept beside the message that it stands before
+    a record that an importer does not interpret: counted, and stored with the message that follows it
 data set
     a format whose records are examples: each stays a conversation of its own (``destinations``)
 
-Importing is idempotent: a store recognises a history that it holds (``storage.recognition``) and a row by what it says,
-so importing twice adds nothing, and a newer export adds what is new.
+Importing is idempotent: a store recognises a history that it contains (``storage.recognition``) and a row by its
+content, so importing twice adds nothing, and a newer export adds the new messages.
 """
 
 from cannery.importers.contract import Detection, Format, Imported, Node, Sample, Unknown

@@ -24,7 +24,7 @@ from cannery.importers.pieces import (
 )
 from cannery.messages import AnyCanister, Usage
 
-# What the APIs have in a message.
+# The message fields of the APIs.
 _KNOWN = (
     "role",
     "content",
@@ -51,7 +51,7 @@ Turn = tuple[str, tuple[AnyCanister, ...]]
 
 
 class Spoken(NamedTuple):
-    """What a list of messages says: its turns, what is not understood, and the last model that is named."""
+    """The result of reading a list of messages: turns, unknown records, and the last model named."""
 
     turns: list[Turn]
     unknown: list[Unknown]
@@ -59,19 +59,19 @@ class Spoken(NamedTuple):
 
 
 def is_message(value: Any) -> bool:
-    """Whether this is a message: it has a role and a content."""
+    """Whether a value is a message: it has a role and a content."""
     if not isinstance(value, dict) or not isinstance(value.get("role"), str):
         return False
     return any(key in value for key in _WORDS)
 
 
 def time_of(value: dict[str, Any]) -> Any:
-    """When something was said, under one of the names that programs have for it."""
+    """The time of a message, under one of its common names."""
     return next(filter(None, (moment(value.get(key)) for key in _TIMES)), None)
 
 
 def dialect_of(messages: Sequence[Any], default: str = "openai_chat") -> str:
-    """The dialect that messages are spelled in."""
+    """The dialect of some messages, detected."""
     if any(isinstance(each, dict) and "parts" in each for each in messages):
         return "gemini_generate"
     try:
@@ -83,7 +83,7 @@ def dialect_of(messages: Sequence[Any], default: str = "openai_chat") -> str:
 def read_messages(
     messages: Sequence[Any], source: str, place: str, dialect: str | None = None
 ) -> Spoken:
-    """Messages in a row; one that cannot be read is kept as it is, and told."""
+    """Read messages in order; one that cannot be read becomes an unknown record."""
     spelled = dialect or dialect_of(messages)
     turns: list[Turn] = []
     unknown: list[Unknown] = []
@@ -123,7 +123,7 @@ def _message(message: Any, source: str, dialect: str) -> tuple[tuple[AnyCanister
 
 
 def read_usage(value: Any) -> Usage | None:
-    """Tokens as one of the APIs counts them."""
+    """Token counts in one of the spellings of the APIs."""
     if not isinstance(value, dict):
         return None
     if "prompt_tokens" in value:

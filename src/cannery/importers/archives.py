@@ -1,4 +1,4 @@
-"""Members of zip and tar archives and compressed files, as streams that end where damage begins.
+"""Opens members of zip and tar archives and compressed files, as streams that end at the first damage.
 
 A stream that expands far beyond its compressed size ends as damaged, because it is a decompression bomb.
 """
@@ -32,11 +32,11 @@ _ZSTD = b"\x28\xb5\x2f\xfd"
 _XZ = b"\xfd7zXZ\x00"
 _ZSTD_METHOD = 93
 _TAR_MARK = slice(257, 262)
-# Text packs to a tenth, the dullest log to a fiftieth.
+# Text compresses to a tenth, a repetitive log to a fiftieth.
 _LARGEST = 1 << 28
 _GROWTH = 200
 
-# What reading a packed file raises when it is damaged, encrypted or packed by an unknown method.
+# The errors of reading a compressed file that is damaged, encrypted, or compressed by an unknown method.
 DAMAGE = (
     zipfile.BadZipFile,
     tarfile.TarError,
@@ -51,7 +51,7 @@ DAMAGE = (
 
 
 class Member(NamedTuple):
-    """One file of an archive: its name, how to open it, its size, and what is wrong with it from the start."""
+    """One file of an archive: its name, a function that opens it, its size, and a problem known from the start."""
 
     name: str
     opened: Callable[[], Any]
@@ -60,11 +60,11 @@ class Member(NamedTuple):
 
 
 class BombError(OSError):
-    """What is packed unpacks to far more than its size."""
+    """A stream decompresses to far more than its size."""
 
 
 def unpacked(path: Path) -> tuple[Callable[[], Any] | None, list[Member] | None]:
-    """How to open a packed file, or the members of an archive; neither if it is not packed."""
+    """A function that opens a compressed file, or the members of an archive; neither for any other file."""
     with path.open("rb") as stream:
         head = stream.read(512)
     if head.startswith((_LOCAL_HEADER, _EMPTY_ZIP)):
@@ -81,7 +81,7 @@ def unpacked(path: Path) -> tuple[Callable[[], Any] | None, list[Member] | None]
 
 
 def _single(path: Path, head: bytes) -> Callable[[], Any] | None:
-    """How to open one packed stream."""
+    """A function that opens a single compressed stream."""
     size = path.stat().st_size
     if head.startswith(_GZIP):
         return lambda: _Measured(gzip.open(path), size)
@@ -93,7 +93,7 @@ def _single(path: Path, head: bytes) -> Callable[[], Any] | None:
 
 
 class _Measured(io.RawIOBase):
-    """A stream that refuses to grow beyond what was packed."""
+    """A stream that raises BombError if it expands too far."""
 
     def __init__(self, stream: Any, packed: int) -> None:
         super().__init__()
@@ -102,7 +102,7 @@ class _Measured(io.RawIOBase):
         self._given = 0
 
     def read(self, size: int = -1) -> bytes:
-        """Some bytes."""
+        """Read up to ``size`` bytes."""
         data: bytes = self._stream.read(_CHUNK if size < 0 else min(size, _CHUNK))
         self._given += len(data)
         if self._given > self._most:
@@ -111,7 +111,7 @@ class _Measured(io.RawIOBase):
         return data
 
     def close(self) -> None:
-        """Let go of the stream."""
+        """Close the stream."""
         self._stream.close()
         super().close()
 
@@ -120,7 +120,7 @@ class _Measured(io.RawIOBase):
 
 
 class _Tar:
-    """A tar that can be read in any order; one that was packed lies unpacked in a file without a name."""
+    """A tar with random access; a compressed one is decompressed to an unnamed temporary file."""
 
     def __init__(self, path: Path, opened: Callable[[], Any] | None) -> None:
         file = path.open("rb") if opened is None else tempfile.TemporaryFile()  # noqa: SIM115 - see __del__
@@ -135,13 +135,13 @@ class _Tar:
         self._file.close()
 
     def open(self, entry: tarfile.TarInfo) -> Any:
-        """The stream of a file; the archive is there as long as the stream is."""
+        """Open a file; its stream keeps the archive open."""
         stream: Any = self.archive.extractfile(entry)
         return _Owned(stream, self)
 
 
 class _Owned(io.RawIOBase):
-    """A stream that keeps what it comes from."""
+    """A stream that keeps a reference to its archive."""
 
     def __init__(self, stream: Any, owner: _Tar) -> None:
         super().__init__()
@@ -149,7 +149,7 @@ class _Owned(io.RawIOBase):
         self._owner = owner
 
     def read(self, size: int = -1) -> bytes:
-        """Some bytes."""
+        """Read up to ``size`` bytes."""
         data: bytes = self._stream.read(size)
         return data
 
@@ -170,7 +170,7 @@ def _tar_members(path: Path, opened: Callable[[], Any] | None = None) -> Iterato
 def _zip_members(path: Path) -> Iterator[Member]:
     size = path.stat().st_size
     try:
-        # It stays open as long as one of its members may be opened.
+        # It stays open as long as its members may be opened.
         archive = zipfile.ZipFile(path)
         entries = [entry for entry in archive.infolist() if not entry.is_dir()]
     except DAMAGE:
@@ -192,7 +192,7 @@ def _zip_member(path: Path, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) ->
 
 
 def _zstd_member(path: Path, entry: zipfile.ZipInfo) -> Any:
-    """A member that is packed with zstd, which ``zipfile`` reads only from Python 3.14 on."""
+    """A member compressed with zstd, which ``zipfile`` supports only from Python 3.14 on."""
     with path.open("rb") as stream:
         local = _local_entry(stream, entry.header_offset)
         if local is None:
@@ -209,7 +209,7 @@ class _Entry(NamedTuple):
 
 
 def _salvage(path: Path) -> Iterator[Member]:
-    """The members of a zip whose end is missing, found by their own headers."""
+    """The members of a truncated zip, found by their local headers."""
     with path.open("rb") as stream:
         position = 0
         while (entry := _local_entry(stream, position)) is not None:
@@ -236,7 +236,7 @@ def _local_entry(stream: Any, position: int) -> _Entry | None:
 
 
 class _Salvaged(io.RawIOBase):
-    """The bytes of a member as far as they go."""
+    """The readable bytes of a member of a truncated zip."""
 
     def __init__(self, path: Path, entry: _Entry) -> None:
         super().__init__()
@@ -246,7 +246,7 @@ class _Salvaged(io.RawIOBase):
         self._inflate = zlib.decompressobj(-15) if entry.is_deflated else None
 
     def read(self, size: int = -1) -> bytes:
-        """Some bytes; b"" at the end or where the zip was cut."""
+        """Read up to ``size`` bytes; b"" at the end or where the zip was truncated."""
         inflate = self._inflate
         while inflate is None or not inflate.eof:
             most = size if size > 0 else _CHUNK
@@ -263,13 +263,13 @@ class _Salvaged(io.RawIOBase):
         return b""
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._stream.close()
         super().close()
 
 
 def _end_of_deflated(stream: Any, entry: _Entry) -> int:
-    """Where a member ends that does not say so: behind its data and the descriptor."""
+    """The end of a member whose header has no size: after its data and the descriptor."""
     stream.seek(entry.start)
     inflate, position = zlib.decompressobj(-15), entry.start
     while not inflate.eof:

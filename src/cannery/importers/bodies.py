@@ -1,6 +1,6 @@
-"""Bodies of requests that lie in files: told from other JSON by more than one key.
+"""Recognises request bodies in files, by more than one key.
 
-A body is a request only if a dialect finds messages in it, and it has no field in which other programs keep answers.
+A body is a request only if a dialect finds messages in it, and it has no field in which other programs store answers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _LISTS = ("messages", "contents", "input")
 
 
 def request_of(body: Any) -> tuple[detection.Detection, Request]:
-    """A body as a request, and how its dialect was told; InputError if it is none."""
+    """Read a body as a request, and return how its dialect was detected; InputError if it is not one."""
     if not isinstance(body, dict):
         raise InputError("a body is a JSON object")
     found = detection.detect(body)

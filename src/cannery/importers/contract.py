@@ -1,4 +1,4 @@
-"""What an importer gives, whatever it reads: conversations as trees of canisters, and records of no known kind.
+"""The output of importers: conversations as trees of canisters, and records of unknown kinds.
 
 A format is a module of ``cannery.importers.formats`` with one value, ``FORMAT``; nothing else is edited to add one.
 """
@@ -18,12 +18,12 @@ from cannery.storage import Metadata
 if TYPE_CHECKING:
     from cannery.importers.sources import Source
 
-# The kind of a record that its format claims and cannot read: a message or a row that is missing.
+# The kind of a record that belongs to its format and cannot be read: a missing message or row.
 UNREADABLE = "unreadable"
 
 
 class Node(NamedTuple):
-    """One message of a source: its id there, the id of the message before it, and what it says here."""
+    """One message of a source: its id there, the id of the message before it, and its canisters."""
 
     identifier: str
     parent: str | None
@@ -31,9 +31,9 @@ class Node(NamedTuple):
 
 
 class Unknown(NamedTuple):
-    """A record that the importer does not understand, as the JSON text it is.
+    """A record that the importer does not interpret, as its JSON text.
 
-    ``above`` is the message behind which it stands, if it belongs to the conversation that is being read.
+    ``above`` is the message after which it is found, if it belongs to the conversation that is being read.
     """
 
     kind: str
@@ -45,9 +45,9 @@ class Unknown(NamedTuple):
 class Imported(Struct, frozen=True):
     """One conversation of a source.
 
-    ``nodes`` stand in any order as long as ids are unique; ``current`` is the message that its owner looked at last.
-    ``unknown`` counts pieces by kind that are kept in place as opaque blocks. A sub-agent says which conversation of
-    the same import started it, by that one's identifier.
+    ``nodes`` may be in any order as long as ids are unique; ``current`` is the message that was last displayed.
+    ``unknown`` counts pieces by kind that are stored in place as opaque blocks. ``started_by`` of a sub-agent is the
+    identifier of the conversation in the same import that started it.
     """
 
     identifier: str
@@ -58,10 +58,10 @@ class Imported(Struct, frozen=True):
     model: str | None = None
     unknown: dict[str, int] = {}
     tags: tuple[str, ...] = ()
-    # How another store of ours kept it, if it comes from one.
+    # Its metadata in another Cannery store, if it comes from one.
     kept: Metadata | None = None
     started_by: str | None = None
-    # What tells a row of a data set from others, if that is more than what it says (``pieces.row_digest``).
+    # Distinguishes a row of a data set from others, if its content does not (``pieces.row_digest``).
     row: bytes = b""
 
 
@@ -69,7 +69,7 @@ Found: TypeAlias = Imported | Unknown
 
 
 class Sample(NamedTuple):
-    """The beginning of a source: its name, first records and bytes, what is wrong, and the tables of a database."""
+    """The beginning of a source: its name, first records and bytes, its problems, and the tables of a database."""
 
     name: str
     records: tuple[Any, ...]
@@ -93,18 +93,18 @@ class Sample(NamedTuple):
 
 
 class Detection(NamedTuple):
-    """How sure a format is that a source is its own (0 to 1), and why."""
+    """A format's confidence (0 to 1) that a source is in it, and the reason."""
 
     confidence: float
     reason: str
 
 
 class Format(NamedTuple):
-    """One format of files that people bring.
+    """One file format.
 
-    ``dialect`` is the one that its program speaks, if it is only one. In a data set every record is a conversation
-    of its own, whatever it shares with others. ``keys`` are the words by which a file that is not quite of the
-    format still resembles it. ``folders`` are where its program keeps its files, below the home folder.
+    ``dialect`` is the dialect of its program, if there is only one. In a data set every record is a conversation of its
+    own, whatever it shares with others. ``keys`` are words by which the error for an unknown file finds similar
+    formats. ``folders`` are the places of its program's files, relative to the home folder.
     """
 
     name: str

@@ -1,7 +1,7 @@
-"""SQLite databases of other programs, opened to be read and nothing else.
+"""Opens SQLite databases of other programs for reading only.
 
-What a program has committed may still lie in the ``-wal`` file beside its database. SQLite reads it where it may use
-the shared memory of the log; where it may not, database and log are copied and read there.
+Committed data of a program may still be in the ``-wal`` file beside its database. Such a database is copied together
+with its log, and the copy is read.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _COPIED = 1 << 20
 def opened_database(
     path: Path | None, opened: Callable[[], Any], problems: list[str]
 ) -> Iterator[sqlite3.Connection | None]:
-    """A connection to the database at a path, or in a stream; None and a problem if there is none."""
+    """A connection to the database at a path, or in a stream; None, with a problem added, if it cannot be opened."""
     with tempfile.TemporaryDirectory(prefix="cannery-") as folder:
         try:
             place = path if path is not None and _is_plain(path) else _copied(opened, path, folder)
@@ -33,13 +33,13 @@ def opened_database(
             return
         with closing(connection):
             connection.row_factory = sqlite3.Row
-            # Text that is not UTF-8 must not end a query.
+            # Text that is not UTF-8 must not raise an error.
             connection.text_factory = lambda data: data.decode("utf-8", "replace")
             yield connection
 
 
 def _is_plain(path: Path) -> bool:
-    """Whether the file itself holds everything: nothing waits in a log beside it."""
+    """Whether the file is a complete database, without data in a log."""
     log = Path(f"{path}-wal")
     with path.open("rb") as stream:
         is_database = stream.read(len(SQLITE)) == SQLITE
@@ -58,7 +58,7 @@ def _copied(opened: Callable[[], Any], path: Path | None, folder: str) -> Path:
 
 def _connect(place: Path) -> sqlite3.Connection:
     is_logged = Path(f"{place}-wal").is_file()
-    # An immutable database takes no locks and leaves no files; one with a log is our own copy.
+    # An immutable database takes no locks and creates no files; one with a log is our own copy.
     mode = "mode=rw" if is_logged else "mode=ro&immutable=1"
     connection = sqlite3.connect(f"{place.resolve().as_uri()}?{mode}", uri=True)
     connection.execute("SELECT count(*) FROM sqlite_master").fetchone()

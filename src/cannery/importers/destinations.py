@@ -1,6 +1,6 @@
 """The destination of an import: a store (``Placement``), or nothing, in a dry run (``Rehearsal``).
 
-Both report the same new messages. A history that was exported from a store of ours gets its own id back.
+Both report the same new messages. A history that was exported from a Cannery store gets its own id back.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from cannery.storage import (
 )
 from cannery.storage.lineage import find_edge
 
-# How many titles of one history are worth keeping.
+# The maximum number of titles stored for one history.
 _MOST_TITLES = 50
-# How often a row that was deleted may come back before it counts as not wanted.
+# How often a deleted row may be imported again.
 _MOST_RETURNS = 100
 
 
 class Facts(NamedTuple):
-    """What is known about a history beside what it says.
+    """The facts about a history.
 
-    ``kept`` is how another store of ours kept it; ``identifier`` is what its source calls it, ``started_by`` what that
-    calls the conversation that started this one.
+    ``kept`` is its metadata in another Cannery store; ``identifier`` is its name in its source, ``started_by`` the name
+    there of the conversation that started it.
     """
 
     title: str
@@ -47,12 +47,12 @@ class Facts(NamedTuple):
     started_by: str | None = None
 
 
-# A history and what is known about it.
+# A history and its facts.
 Known = tuple[Sequence[AnyCanister], Facts]
 
 
 class Placed(NamedTuple):
-    """What became of a history: how many of its canisters were added, and whether to something new."""
+    """The result for a history: the number of canisters added, and whether a conversation or fork was created."""
 
     added: int
     is_new: bool = False
@@ -60,7 +60,7 @@ class Placed(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A record of a data set: its id, the histories that it holds, the chosen one first, and what is known."""
+    """A record of a data set: its id, its histories, the chosen one first, and its facts."""
 
     identifier: str
     histories: list[list[AnyCanister]]
@@ -68,13 +68,13 @@ class Row(NamedTuple):
 
 
 class Shelf(Protocol):
-    """Takes histories."""
+    """A destination of histories."""
 
     def put(self, histories: Iterable[Known]) -> Iterator[Placed]:
-        """Put each history where it belongs, in order."""
+        """File each history, in order."""
 
     def put_rows(self, rows: Iterable[Row]) -> Iterator[Placed]:
-        """Put each row into a conversation of its own, in order, unless it is there."""
+        """File each row as a conversation of its own, in order, unless it is present."""
 
 
 class Placement:
@@ -82,11 +82,11 @@ class Placement:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        # Where conversations are whose sources name them.
+        # The conversations filed so far, by their identifiers in the source.
         self._places: dict[str, str] = {}
 
     def put(self, histories: Iterable[Known]) -> Iterator[Placed]:
-        """Put each history where it belongs, in order; those that are filed together cost one sync."""
+        """File each history, in order; a batch costs one sync."""
         together: list[Known] = []
         for history, facts in histories:
             if facts.kept is not None:
@@ -113,7 +113,7 @@ class Placement:
             yield Placed(found.added, found.is_new, found.is_fork)
 
     def _tell(self, filed: Filed, history: Sequence[AnyCanister], facts: Facts) -> None:
-        """Keep what is known about a history; what was made just now under its own title has nothing to change."""
+        """Update the metadata from a history's facts; a new conversation already has them."""
         changes: dict[str, Any] = {}
         if not filed.is_new:
             changes = self._changes(filed.conversation, history, facts, is_made=filed.is_fork)
@@ -133,12 +133,12 @@ class Placement:
         *,
         is_made: bool,
     ) -> dict[str, Any]:
-        """What the metadata should say beside: of something new its own facts, else another title that it has."""
+        """The metadata to change: the facts of a new fork, or an additional title of a known conversation."""
         known = conversation.metadata
         if not is_made:
             titles = (known.title, *known.other_titles)
             if facts.is_named and facts.title not in titles and len(titles) < _MOST_TITLES:
-                # To be called something else is no news of the conversation.
+                # Another title does not change the time of the last update.
                 others = (*known.other_titles, facts.title)
                 return {"other_titles": others, "updated": _ended(history, known)}
             return {}
@@ -150,7 +150,7 @@ class Placement:
         }
 
     def put_rows(self, rows: Iterable[Row]) -> Iterator[Placed]:
-        """Put each row into a conversation of its own, in order, unless it is there; all with one sync."""
+        """File each row as a conversation of its own, in order, unless it is present; all with one sync."""
         waiting: list[tuple[Row, str]] = []
         known: dict[int, int] = {}
         total = 0
@@ -169,7 +169,7 @@ class Placement:
                 yield from next(made)
 
     def _make(self, rows: Sequence[tuple[Row, str]]) -> Iterator[list[Placed]]:
-        """Make a conversation of each row, and a fork of each further history in it."""
+        """Create a conversation for each row, and a fork for each further history in it."""
         filings = [
             Filing(
                 row.histories[0],
@@ -180,7 +180,7 @@ class Placement:
                 None,
                 is_exact=True,
                 created=_began(row.histories[0], row.facts),
-                # Nothing else that begins like a row goes on with it.
+                # A session of its own, so that no other history is recognised as its continuation.
                 session=name,
             )
             for row, name in rows
@@ -198,7 +198,7 @@ class Placement:
             yield placed
 
     def _restore(self, history: Conversation, kept: Metadata) -> Placed | None:
-        """Bring a conversation back under its own id; None if something else has that id now."""
+        """Restore a conversation under its own id; None if the id is taken by another history."""
         store = self._store
         try:
             found = store.any_metadata(kept.id)
@@ -234,18 +234,18 @@ class Placement:
 
 
 def _began(history: Sequence[AnyCanister], facts: Facts) -> datetime | None:
-    """When a history began: as its source says, or with its first message."""
+    """The start of a history: as its source says, or the time of its first message."""
     return facts.created or (history[0].timestamp if history else None)
 
 
 def _ended(history: Sequence[AnyCanister], known: Metadata | None) -> datetime:
-    """When the last word of a history was said."""
+    """The time of the last message of a history."""
     last = max(canister.timestamp for canister in history)
     return last if known is None else max(last, known.updated)
 
 
 def _shared(one: Sequence[AnyCanister], other: Sequence[AnyCanister]) -> int:
-    """How many canisters two histories begin with alike."""
+    """The length of the common prefix of two histories."""
     for index, (left, right) in enumerate(zip(one, other, strict=False)):
         if digest(left) != digest(right):
             return index
@@ -257,7 +257,7 @@ def _slice(history: Sequence[AnyCanister], start: int, stop: int) -> Sequence[An
 
 
 def free_identifier(store: Store | None, identifier: str) -> str | None:
-    """The id for a row; None if the row is there. One that was deleted does not come back under its old id."""
+    """The id for a row; None if the row is present. A deleted row does not get its old id again."""
     for number in range(_MOST_RETURNS):
         name = identifier if not number else f"{identifier}-r{number}"
         try:
@@ -272,16 +272,16 @@ def free_identifier(store: Store | None, identifier: str) -> str | None:
 
 
 class Rehearsal:
-    """Looks at what a store holds, and remembers what it would have been given."""
+    """Determines the result of an import without writing, and remembers the histories seen."""
 
     def __init__(self, store: Store | None) -> None:
         self._store = store
-        # What a history that was put ends with so far, and whether another goes on from there.
+        # The last digest of each history so far, and whether another history continues after it.
         self._goes_on: dict[bytes, bool] = {}
         self._kept: set[str] = set()
 
     def put_rows(self, rows: Iterable[Row]) -> Iterator[Placed]:
-        """Say what would become of each row."""
+        """Report the result for each row."""
         for row in rows:
             if row.identifier in self._kept or free_identifier(self._store, row.identifier) is None:
                 yield from [Placed(0)] * len(row.histories)
@@ -295,7 +295,7 @@ class Rehearsal:
                 yield Placed(len(history) - shared, is_fork=True)
 
     def put(self, histories: Iterable[Known]) -> Iterator[Placed]:
-        """Say what would become of each history."""
+        """Report the result for each history."""
         for history, facts in histories:
             yield self._look_at(history, facts)
 
@@ -329,7 +329,7 @@ class Rehearsal:
     def _look_up(
         self, history: Sequence[AnyCanister], digests: list[bytes | None]
     ) -> tuple[int, bool]:
-        """How much of a history is known, and whether what is known ends there."""
+        """The length of the known prefix of a history, and whether a conversation ends there."""
         match = None if self._store is None else self._store.recognise(history).match
         stored = 0 if match is None else match.known
         for known in range(len(digests), stored, -1):

@@ -1,7 +1,7 @@
-"""Which format a source has: each is asked what it sees, and the surest wins.
+"""Detects the format of a source: every format examines a sample, and the most confident wins.
 
-A format answers for all of a sample, by who speaks and what is said, never by one key. Where none does, the error says
-what the file begins with and which formats come nearest.
+A format considers the whole sample, its speakers and texts, never a single key. If none matches, the error names the
+first bytes of the file and the nearest formats.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def format_names() -> tuple[str, ...]:
 
 @lru_cache(maxsize=128)
 def find_format(name: str) -> Format:
-    """The format of a name; NotFoundError says which there are."""
+    """The format with a name; NotFoundError lists the known ones."""
     if name not in format_names():
         near = difflib.get_close_matches(str(name), format_names(), n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
@@ -45,7 +45,7 @@ def find_format(name: str) -> Format:
 
 
 def detect_format(source: Source) -> tuple[Format, Detection]:
-    """The format of a source and how that was told; InputError if it is none that is known."""
+    """Detect the format of a source, and the reason; InputError if it is unknown."""
     sample = source.sample()
     found = []
     for name in format_names():
@@ -61,7 +61,7 @@ def detect_format(source: Source) -> tuple[Format, Detection]:
 
 
 def _reasons(source: Source, sample: Sample) -> Iterator[str]:
-    """What was seen of a file that is of no known format."""
+    """The observations about a file in an unknown format."""
     problems = [*source.problems, *sample.problems]
     if not sample.head.strip():
         yield f"Problem: {problems[0]}." if problems else "It is empty."
@@ -81,7 +81,7 @@ def _reasons(source: Source, sample: Sample) -> Iterator[str]:
 
 
 def nearest_formats(sample: Sample) -> list[tuple[str, str]]:
-    """The formats that share most words with a sample, with those words; at most three."""
+    """The formats that share most keys with a sample, with those keys; at most three."""
     words = {key for record in sample.records for key in _keys(record)}
     words |= {column for columns in sample.tables.values() for column in columns}
     words |= set(sample.tables)
@@ -96,13 +96,13 @@ def nearest_formats(sample: Sample) -> list[tuple[str, str]]:
 
 
 def _keys(value: Any) -> Iterator[str]:
-    """The keys of a record and of what is in it."""
+    """The keys of a record and of the objects in it."""
     for found in _objects(value):
         yield from found
 
 
 def _objects(value: Any) -> Iterator[dict[str, Any]]:
-    """The objects in a record, not too deep and not too many."""
+    """The objects in a record, up to a depth and a number."""
     waiting = [(value, 0)]
     seen = 0
     while waiting and seen < _LOOKED_AT:
@@ -120,7 +120,7 @@ def _objects(value: Any) -> Iterator[dict[str, Any]]:
 
 
 def is_without_messages(sample: Sample) -> bool:
-    """Whether nothing in a sample looks like a message: a speaker beside a text."""
+    """Whether a sample contains no message: no speaker beside a text."""
     if sample.problems:
         return False
     if any(

@@ -1,4 +1,4 @@
-"""The folders in which known programs keep their chats, on this machine: looked for, counted, and left as they are."""
+"""Finds the folders in which known programs store their chats, and counts their files without importing them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import NamedTuple
 from cannery.importers.detection import find_format, format_names
 from cannery.importers.source_files import holds_chats
 
-# More files than this are not counted.
+# Counting stops at this number of files.
 _MOST_FILES = 100_000
 
 
 class Discovered(NamedTuple):
-    """One folder or file of a program: which format it has, where it is, and how much there is to take."""
+    """One folder or file of a program: its format, its path, and the number and size of its files."""
 
     program: str
     format: str
@@ -24,7 +24,7 @@ class Discovered(NamedTuple):
 
 
 def find_folders(home: str | os.PathLike[str] | None = None) -> list[Discovered]:
-    """What is there of the folders that known programs use, below a home folder; reads first bytes and nothing else."""
+    """Find the folders of known programs below a home folder; of each file only the first bytes are read."""
     root = Path.home() if home is None else Path(home)
     found = []
     for name in format_names():
@@ -38,7 +38,7 @@ def find_folders(home: str | os.PathLike[str] | None = None) -> list[Discovered]
 
 
 def _matches(root: Path, folder: str) -> list[Path]:
-    """The places that a pattern stands for; what may not be looked into is not there."""
+    """The paths that match a pattern; unreadable folders are ignored."""
     try:
         return list(root.glob(folder))
     except OSError:
@@ -46,7 +46,7 @@ def _matches(root: Path, folder: str) -> list[Path]:
 
 
 def _count(place: Path) -> tuple[int, int]:
-    """How many files at a place may hold chats, and how large they are."""
+    """The number and size of the files at a place that may contain chats."""
     files = size = 0
     for number, path in enumerate([place] if place.is_file() else place.rglob("*")):
         if number == _MOST_FILES:

@@ -1,7 +1,6 @@
-"""One message of a source, written down piece by piece: words, thoughts, calls, answers, media, and what is not known.
+"""Builds one message of a source from its parts: text, reasoning, calls, results, media, and unknown parts.
 
-The pieces of a message belong together; an answer to a call stands for itself. Every format that has no dialect of its
-own writes its messages with this.
+The canisters of a message are joined; results are not. Every format without a dialect of its own uses this.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _MAKERS: dict[str, Any] = {
     "assistant": AssistantCanisterClass,
     "system": SupervisorCanisterClass,
 }
-# How programs spell who speaks.
+# The spellings of roles.
 _ROLES = {
     "user": "user",
     "human": "user",
@@ -52,12 +51,12 @@ _ROLES = {
 
 
 def role_of(value: Any) -> str:
-    """Who speaks, in one spelling: user, assistant or system; "" for any other role."""
+    """A role in one spelling: user, assistant or system; "" for any other role."""
     return _ROLES.get(value.lower(), "") if isinstance(value, str) else ""
 
 
 class Draft:
-    """One message: who says it, when, and of which source; ``unknown`` counts what is not understood."""
+    """One message: its role, time and source; ``unknown`` counts the parts that are not understood."""
 
     def __init__(
         self, source: str, role: str, when: datetime | None, unknown: Counter[str]
@@ -74,19 +73,19 @@ class Draft:
         self._found.append(canister.replace(joined=True) if follows and not is_result else canister)
 
     def text(self, words: Any) -> None:
-        """Words; none if there are none."""
+        """Add text, if there is any."""
         if isinstance(words, str) and words:
             self._add(self._make(TextualContentClass(words), self._at))
 
     def thought(self, words: Any, signature: Any = None) -> None:
-        """What the model thought, in full."""
+        """Add reasoning of the model."""
         if isinstance(words, str) and (words or signature):
             signed = text_of(signature) or None
             content = ReasoningContentClass((words,) if words else (), signature=signed)
             self._add(AssistantCanisterClass(content, self._at))
 
     def call(self, identifier: Any, name: Any, arguments: Any) -> None:
-        """A call; the arguments are text or what they stand for."""
+        """Add a call; the arguments are text or a JSON value."""
         if arguments is None:
             arguments = {}
         words = arguments if isinstance(arguments, str) else write_json(arguments)
@@ -94,7 +93,7 @@ class Draft:
         self._add(InvocationCanisterClass(text_of(identifier), known, words, self._at))
 
     def answer(self, identifier: Any, given: Any, failed: Any = None) -> None:
-        """What a call gave: text, parts, or any JSON; ``failed`` is true, or says why."""
+        """Add the result of a call: text, parts, or any JSON; ``failed`` is true, or the error text."""
         error = failed if isinstance(failed, str) and failed else True if failed is True else absent
         content = self._answer(given)
         self._add(ResultCanisterClass(text_of(identifier), content, error, self._at))
@@ -109,7 +108,7 @@ class Draft:
         return TextualContentClass(write_json(given))
 
     def part(self, part: Any) -> None:
-        """A part as the APIs of providers spell it: text, thinking, an image, a file; else kept as it is."""
+        """Add a part in an API's spelling: text, reasoning, an image, a file; any other becomes an opaque block."""
         if isinstance(part, str):
             self.text(part)
             return
@@ -138,7 +137,7 @@ class Draft:
         return opaque(self._source, kind, part, self._unknown)
 
     def media(self, value: Any, mime_type: Any = "", name: Any = None) -> None:
-        """An image or a file: a URL, a data URL, or base64."""
+        """Add an image or a file: a URL, a data URL, or base64."""
         kind = text_of(mime_type)
         if not isinstance(value, str) or not value:
             self.strange("media", {"value": value, "type": mime_type, "name": name})
@@ -159,18 +158,18 @@ class Draft:
         self._add(self._make(content, self._at))
 
     def strange(self, kind: Any, value: Any) -> None:
-        """A piece that is not understood, kept in its place."""
+        """Add a part of an unknown kind as an opaque block."""
         self._add(self._make(opaque(self._source, kind, value, self._unknown), self._at))
 
     def done(
         self, *, model: Any = None, usage: Usage | None = None, cost: Any = None
     ) -> tuple[AnyCanister, ...]:
-        """The canisters of the message, with who made it and what it took."""
+        """The canisters of the message, with its model and usage."""
         facts = with_facts(self._found, self._source, model=model, usage=usage, cost=cost)
         return tuple(facts)
 
 
-# Which dialects know a part, the likeliest first.
+# The dialects that know a part, the most likely first.
 _DIALECTS = {
     "image": ("anthropic_messages",),
     "document": ("anthropic_messages",),

@@ -1,8 +1,8 @@
-"""Taking a file into a store: detect, read, and file every history where it belongs.
+"""Imports a file into a store: detects its format, reads it, and files every history.
 
-The path that its owner looked at last becomes a conversation, and every other branch a fork that shares what came
-before. A row of a data set is a conversation of its own. Records of no known kind are kept beside the message that
-they stand before; where there is none, they are a problem, like everything else that did not come in.
+The current path becomes a conversation, and every other branch a fork that shares its beginning. A row of a data set is
+a conversation of its own. Records of unknown kinds are stored with the message that follows them; without a message
+they are a problem, like everything else that was not imported.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ from cannery.titles import title_of
 
 Progress = Callable[[int, int], object]
 _LONGEST_TITLE = 1000
-# How much is read before it is filed, in characters; each message counts as some more, and media as all of it.
+# The size of a batch, in characters; each message counts a fixed amount more, and other content counts as a full batch.
 _HEAVY = 1 << 20
 _MESSAGE = 500
 _ROW = 26
 
 
 class ImportSummary(Struct, kw_only=True):
-    """What an import found and what it added."""
+    """The results of an import: what was found and what was added."""
 
     path: str
     formats: dict[str, str] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class ImportSummary(Struct, kw_only=True):
 
     @property
     def unknown_count(self) -> int:
-        """How many records or pieces of records are of no known kind."""
+        """The number of records and parts of unknown kinds."""
         return sum(self.unknown.values())
 
 
@@ -83,10 +83,10 @@ def import_into(
     *,
     merge: bool = False,
 ) -> ImportSummary:
-    """Take everything at a path into a store; a dry run reads all, looks what the store has, and writes nothing.
+    """Import everything at a path into a store; a dry run reads the files and the store, and writes nothing.
 
-    ``format`` is detected when it is not given; ``progress(done, total)`` hears of bytes. Importing twice adds nothing.
-    With ``merge`` rows of data sets that begin alike share a conversation, as chats do.
+    ``format`` is detected if it is not given; ``progress(done, total)`` is called with bytes. Importing twice adds
+    nothing. With ``merge`` rows of data sets with the same beginning share a conversation, as chats do.
     """
     summary = ImportSummary(path=os.fspath(path), is_dry_run=dry_run)
     sources = open_sources(path, summary.left_alone)
@@ -106,12 +106,12 @@ def import_into(
 
 
 def check_format(path: str | os.PathLike[str], format: str | None = None) -> None:  # noqa: A002 - as above
-    """Refuse what ``import_into`` would refuse, before there is a store for it."""
+    """Raise the errors of ``import_into`` for an unknown format, before a store is created."""
     _formats(open_sources(path), format, ImportSummary(path=os.fspath(path)))
 
 
 def _formats(sources: list[Source], name: str | None, summary: ImportSummary) -> list[Any]:
-    """Each source with its format; of several, those that have none are told, and left alone if they hold no chat."""
+    """Each source with its format; of several, those of unknown format are reported, or skipped without messages."""
     if name is not None:
         return [(source, find_format(name), "as asked for") for source in sources]
     found = []
@@ -134,7 +134,7 @@ def _formats(sources: list[Source], name: str | None, summary: ImportSummary) ->
 
 
 def _telling(sources: list[Source], source: Source, progress: Progress | None) -> Any:
-    """Progress of one source as progress of all."""
+    """Convert progress within one source to progress within all."""
     if progress is None:
         return None
     total = sum(each.size for each in sources)
@@ -143,7 +143,7 @@ def _telling(sources: list[Source], source: Source, progress: Progress | None) -
 
 
 def _weight(canister: AnyCanister) -> int:
-    """How much of the memory a canister may take."""
+    """The approximate memory use of a canister."""
     held = canister.held
     if isinstance(held, str):
         return _MESSAGE + len(held)
@@ -152,7 +152,7 @@ def _weight(canister: AnyCanister) -> int:
 
 
 class _Filing:
-    """One source on its way into a store; ``rows`` counts the rows of a data set by what they say."""
+    """The import of one source; ``rows`` counts identical rows of a data set."""
 
     def __init__(
         self,
@@ -168,7 +168,7 @@ class _Filing:
         self._format = chosen
         self._summary = summary
         self._rows = rows
-        # In an encrypted store the id of a row must not tell what it says.
+        # In an encrypted store the id of a row must not reveal its content.
         self._row_key = row_key
         self._began = datetime.now(UTC)
         self._unknown: list[Unknown] = []
@@ -197,7 +197,7 @@ class _Filing:
             self._source.problems.append(f"no message in it, read as {self._format.name}")
 
     def _found(self) -> Iterator[Found]:
-        """What the format reads; a value that no message can hold ends the source, and is told."""
+        """The output of the format; an invalid value ends the source, and is a problem."""
         reading = self._format.read(self._source)
         while True:
             try:
@@ -222,15 +222,15 @@ class _Filing:
             self._unknown.append(unknown)
 
     def _with_unknown(self, imported: Imported, *, is_over: bool = False) -> Imported:
-        """A conversation with the unknown records that stand in or before it, each beside the message behind it.
+        """Attach unknown records to messages of a conversation: each to the next message.
 
-        When the source is over, what came behind the conversation stands beside its last message.
+        At the end of the source, records after the last message are attached to it.
         """
         said = [number for number, node in enumerate(imported.nodes) if node.canisters]
         if not self._unknown or not said:
             return imported
         places = {node.identifier: number for number, node in enumerate(imported.nodes)}
-        # Records by the message, and by the place in it, that they stand beside.
+        # Records by the message, and by the canister in it, to attach them to.
         beside: dict[tuple[int, int], list[Unknown]] = {}
         for unknown in self._unknown:
             above = places.get(unknown.above or "", said[-1] if is_over else -1)
@@ -277,7 +277,7 @@ class _Filing:
         summary.empty += is_empty
 
     def _with_origin(self, imported: Imported) -> Imported:
-        """A conversation that says beside its first message where it comes from, and what it is called there."""
+        """Store the origin of a conversation, with its name there, as facts of its first message."""
         if imported.kept is not None:
             return imported
         origin = {"format": self._format.name, "file": self._source.name, "id": imported.identifier}
@@ -311,7 +311,7 @@ class _Filing:
         self._weight += sum(map(_weight, history))
 
     def _file_waiting(self) -> None:
-        """File what was read, all of it with one sync."""
+        """File the current batch with one sync."""
         held: list[Sequence[AnyCanister]] = [history for history, _ in self._waiting]
         held += [history for row in self._waiting_rows for history in row.histories]
         placed = [*self._shelf.put(self._waiting), *self._shelf.put_rows(self._waiting_rows)]
@@ -354,7 +354,7 @@ def _row_digest(held: list[list[AnyCanister]]) -> bytes:
 def _settled(
     history: list[AnyCanister], created: datetime | None, began: datetime
 ) -> list[AnyCanister]:
-    """A history in which messages without a time have that of the message before them, not that of the import."""
+    """Give messages without a time the time of the message before them, not that of the import."""
     if all(canister.timestamp < began for canister in history):
         return history
     times = [canister.timestamp for canister in history if canister.timestamp < began]

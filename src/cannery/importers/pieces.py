@@ -1,4 +1,4 @@
-"""What importers share: times as sources write them, canisters at a given time, opaque blocks, facts beside words."""
+"""Shared code of importers: times, canisters at a given time, opaque blocks, facts beside messages."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from cannery.messages import AnyCanister, OpaqueContentClass, Residue, Usage, ab
 from cannery.messages.json_text import decode_json, write_json
 from cannery.translation import normalize_request
 
-# Fields that say nothing.
+# Values that mean an empty field.
 _EMPTY: tuple[Any, ...] = (None, "", [], {})
-# A longer file is no note about another one.
+# A larger file is not read as a companion file.
 _BESIDE = 1 << 22
-# Numbers beyond this are milliseconds.
+# Larger numbers are milliseconds.
 _MILLISECONDS = 100_000_000_000
 
 
 def moment(value: Any) -> datetime | None:
-    """The time that a number of seconds or milliseconds or an ISO date stands for; None for anything else."""
+    """The time from a number of seconds or milliseconds or an ISO date; None for anything else."""
     if isinstance(value, str):
         try:
             value = float(value)
@@ -54,36 +54,36 @@ def text_of(value: Any) -> str:
 
 
 def objects(value: Any) -> list[dict[str, Any]]:
-    """The objects of a list; none of anything else."""
+    """The objects in a list; an empty list for anything else."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def opaque(source: str, kind: Any, value: Any, unknown: Counter[str]) -> OpaqueContentClass:
-    """A piece of an unknown kind, kept as it is and counted."""
+    """A part of an unknown kind as an opaque block, counted."""
     tag = kind if isinstance(kind, str) and kind else "unknown"
     unknown[tag] += 1
     return OpaqueContentClass(source, tag, write_json(value))
 
 
 def unknown_record(kind: Any, place: str, value: Any, above: str | None = None) -> Unknown:
-    """A record of no known kind; ``above`` is the message behind which it stands."""
+    """A record of an unknown kind; ``above`` is the message before it."""
     known = kind if isinstance(kind, str) and kind else "unknown"
     return Unknown(known, place, write_json(value), above)
 
 
 def row_digest(value: Any) -> bytes:
-    """What tells a row from others: all of it, however its JSON is written."""
+    """The digest of a whole row, independent of the order of its keys and of white space."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), default=_spelled)
     return hashlib.sha256(text.encode()).digest()
 
 
 def _spelled(number: msgspec.Raw) -> str:
-    """The text of a number that is too large to be held."""
+    """The text of a number that is too large for a float or an int."""
     return str(number, "utf-8")
 
 
 def read_beside(source: Any, ending: str) -> dict[str, Any]:
-    """The JSON object in the file beside a source that has its name and another ending; {} if there is none."""
+    """The JSON object in the file with a source's name and another ending; {} if there is none."""
     path = None if source.path is None else source.path.with_suffix("")
     beside = None if path is None else path.with_name(path.name + ending)
     if beside is None or not beside.is_file() or beside.stat().st_size > _BESIDE:
@@ -96,7 +96,7 @@ def read_beside(source: Any, ending: str) -> dict[str, Any]:
 
 
 def list_beside(source: Any, name: str) -> list[dict[str, Any]]:
-    """The objects of the JSON array in a file of the same folder; none if there is none."""
+    """The objects of the JSON array in another file of the same folder; an empty list if there is none."""
     beside = None if source.path is None else source.path.with_name(name)
     if beside is None or not beside.is_file() or beside.stat().st_size > _BESIDE:
         return []
@@ -107,7 +107,7 @@ def list_beside(source: Any, name: str) -> list[dict[str, Any]]:
 
 
 def json_value(text: Any) -> Any:
-    """The value of a JSON text in a database; the text itself if it is none."""
+    """The value of a JSON text in a database; invalid JSON is returned unchanged."""
     try:
         return decode_json(text) if isinstance(text, (str, bytes)) else text
     except (ValueError, CanneryError):
@@ -115,20 +115,20 @@ def json_value(text: Any) -> Any:
 
 
 def spoken_by(dialect: str, body: dict[str, Any], when: datetime | None) -> list[AnyCanister]:
-    """The canisters of a body of a dialect, at a given time; InputError if it is none."""
+    """The canisters of a body in a dialect, at a given time; InputError if it is invalid."""
     conversation = normalize_request(body, dialect).conversation
     return at_time(conversation, when)
 
 
 def at_time(canisters: Iterable[AnyCanister], when: datetime | None) -> list[AnyCanister]:
-    """Canisters as said at a time, if that is known."""
+    """Set the time of canisters, if it is known."""
     if when is None:
         return list(canisters)
     return [canister.replace(timestamp=when) for canister in canisters]
 
 
 def joined(canisters: list[AnyCanister]) -> tuple[AnyCanister, ...]:
-    """Canisters of one message: all but the first belong to the one before."""
+    """Join the canisters of one message."""
     first, rest = canisters[:1], canisters[1:]
     return (*first, *(canister.replace(joined=True) for canister in rest))
 
@@ -144,7 +144,7 @@ def whole(value: Any) -> int:
 def usage_of(
     *, fresh: Any = 0, output: Any = 0, read: Any = None, written: Any = None, reasoning: Any = None
 ) -> Usage | None:
-    """Tokens of a message; ``fresh`` is input that no cache gave or took. None if nothing was counted."""
+    """The usage of a message; ``fresh`` is input without tokens read from or written to a cache. None if all are 0."""
     counted = [whole(fresh), whole(output), whole(read), whole(written), whole(reasoning)]
     if not any(counted):
         return None
@@ -165,7 +165,7 @@ def with_facts(
     usage: Usage | None = None,
     cost: Any = None,
 ) -> list[AnyCanister]:
-    """Canisters of one message with who made it, and on the last of them what it took."""
+    """Add the model to the canisters of one message, and usage and cost to the last of them."""
     found = list(canisters)
     known = model if isinstance(model, str) and model else None
     if known is not None:
@@ -185,7 +185,7 @@ def with_facts(
 
 
 def add_facts(canister: AnyCanister, source: str, facts: dict[str, Any]) -> AnyCanister:
-    """A canister with more facts beside it."""
+    """Add facts to a canister."""
     known = facts_of(canister)
     return _with_residue(canister, source, facts=write_json({**known, **facts}))
 
@@ -193,7 +193,7 @@ def add_facts(canister: AnyCanister, source: str, facts: dict[str, Any]) -> AnyC
 def with_fields(
     canisters: Iterable[AnyCanister], source: str, record: Any, *taken: str
 ) -> tuple[AnyCanister, ...]:
-    """The canisters of a record with its other fields, those that were not taken, beside the first of them."""
+    """Add the fields of a record that were not taken to the first of its canisters."""
     found = tuple(canisters)
     rest = {key: value for key, value in record.items() if key not in taken and value not in _EMPTY}
     if not rest or not found:
@@ -205,7 +205,7 @@ def with_fields(
 def nodes_with_fields(
     nodes: Iterable[Node], source: str, record: dict[str, Any], *taken: str
 ) -> tuple[Node, ...]:
-    """The nodes of a conversation with the other fields of its record beside the first thing that is said."""
+    """Add the fields of a conversation's record that were not taken to its first message."""
     found = list(nodes)
     for number, node in enumerate(found):
         if node.canisters:
@@ -216,7 +216,7 @@ def nodes_with_fields(
 
 
 def facts_of(canister: AnyCanister) -> dict[str, Any]:
-    """What is known about a message beside what it says: ``usage``, ``cost``, ``fields``, ``unknown`` records."""
+    """The facts stored with a message: ``usage``, ``cost``, ``fields``, ``unknown`` records."""
     residue = canister.residue
     if residue is None or residue.facts is None:
         return {}

@@ -1,4 +1,4 @@
-"""Sessions of agents: a file of events, a line each, that together are one conversation."""
+"""Sessions of agents: a file of events, one per line, that together are one conversation."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from cannery.importers.sources import Source
 
 
 class Session(Protocol):
-    """The lines of one file; ``last`` is the message that was taken last."""
+    """The reader of the lines of one file; ``last`` is the message that was read last."""
 
     @property
     def last(self) -> str | None: ...
 
     def take(self, value: Any, place: str) -> str | None:
-        """Take a line; the kind of record if it is not understood."""
+        """Read a line; return the kind of the record if it is unknown."""
 
     def imported(self, name: str) -> Imported:
-        """The conversation of all lines; the name of the file is its own if it has no other."""
+        """The conversation of all lines; ``name`` is its identifier if the lines have none."""
 
 
 def read_session(source: Source, session: Session) -> Iterator[Found]:
-    """The conversation of a file; a line that is not understood is kept behind the message before it."""
+    """Read the conversation of a file; an unknown line becomes an unknown record after the message before it."""
     for record, value in source.values():
         above = session.last
         kind = session.take(value, record.place)

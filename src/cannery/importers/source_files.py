@@ -1,6 +1,6 @@
-"""A file, an archive or a folder as sources.
+"""Opens a file, an archive or a folder as sources.
 
-Every file is checked by its first bytes, never by its name; files without conversations are named.
+Every file is checked by its first bytes, not only by its name; files without conversations are named.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from cannery.importers.values import encoding_of
 _ENDINGS = (".json", ".jsonl", ".har", ".ndjson")
 _TEXTS = (".aider.chat.history.md",)
 _ARCHIVES = (b"PK\x03\x04", b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\x00")
-# How a JSON object or array begins; a log may begin with a bracket, too.
+# The beginning of a JSON object or array; a log line may also begin with a bracket.
 _JSON = re.compile(r"""\{\s*(?:["}]|$)|\[\s*(?:[\[{"\]\d-]|$|true|false|null)""")
-# Folders that programs fill and no chat lies in.
+# Generated folders that contain no chats.
 _PASSED_BY = frozenset({"__MACOSX", ".git", "node_modules"})
-# The file that marks a folder as a store of ours, whose files are no transcripts: they may be changing, and without the
-# rest of the store they have neither titles nor forks.
+# The file that marks a folder as a Cannery store. Its files are not imported: they may be changing, and without the
+# rest of the store they have no titles and no forks.
 _STORE = "cannery.json"
 
 
 def open_sources(path: str | os.PathLike[str], left_alone: list[str] | None = None) -> list[Source]:
-    """The file at a path, or what an archive or a folder holds; ``left_alone`` is told what holds no chat."""
+    """The sources in a file, an archive or a folder; the names of files without chats are added to ``left_alone``."""
     place = Path(path)
     others: list[str] = [] if left_alone is None else left_alone
     if (place / _STORE).is_file():
@@ -47,7 +47,7 @@ def open_sources(path: str | os.PathLike[str], left_alone: list[str] | None = No
 
 
 def _files(folder: Path, others: list[str]) -> list[Path]:
-    """Every file below a folder, what belongs together side by side; stores are left alone."""
+    """Every file below a folder, sorted by path; stores are skipped."""
     found = []
     for root, folders, names in os.walk(folder):
         if _STORE in names:
@@ -95,7 +95,7 @@ def _of_member(member: Member, others: list[str]) -> list[Source]:
         return [source]
     parts = member.name.split("/")
     head = source.head()
-    # What cannot be opened, damaged or encrypted, is told when it is read.
+    # A member that cannot be opened is kept, so that reading it reports the problem.
     is_closed = bool(member.size) and not head
     if _PASSED_BY.intersection(parts) or not (is_closed or may_hold_chats(parts[-1], head)):
         others.append(member.name)
@@ -104,7 +104,7 @@ def _of_member(member: Member, others: list[str]) -> list[Source]:
 
 
 def holds_chats(path: Path) -> bool:
-    """Whether a path is a file that may hold a conversation."""
+    """Whether a path is a file that may contain a conversation."""
     try:
         if not path.is_file():
             return False
@@ -115,7 +115,7 @@ def holds_chats(path: Path) -> bool:
 
 
 def may_hold_chats(name: str, head: bytes) -> bool:
-    """Whether a file may hold a conversation: JSON by its first letter, a database, or what is called so."""
+    """Whether a file may contain a conversation: JSON by its first characters, a database, or a known ending."""
     if head.startswith(SQLITE) or name.endswith((*_ENDINGS, *_TEXTS)):
         return bool(head)
     text = head.decode(encoding_of(head), "replace").lstrip("\ufeff \t\r\n")

@@ -1,6 +1,6 @@
-"""Sources: one file, or one member of an archive, as records, as lines of text, or as a database.
+"""Sources: one file, or one member of an archive, read as records, as text, or as a database.
 
-Reading never raises for what is in a file. What is damaged is told in ``problems``, with its place.
+Reading never raises an error for the content of a file. Damage is added to ``problems``, with its place.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ class Source:
         self.size = size
         self.path = path
         self.problems: Problems = Problems()
-        # What is in it and no part of a conversation.
+        # Messages about content that is not part of a conversation.
         self.notes: list[str] = []
         self.progress: Progress | None = None
         self._open = opened
 
     def head(self, count: int = 4096) -> bytes:
-        """The first bytes."""
+        """Read the first bytes."""
         return self._bytes(count, Problems())
 
     def _bytes(self, count: int, problems: list[str]) -> bytes:
@@ -51,7 +51,7 @@ class Source:
             return b""
 
     def whole(self, most: int) -> bytes:
-        """All bytes, if they are not more than so many; b"" and a problem otherwise."""
+        """Read all bytes, up to ``most``; a longer file gives b"" and a problem."""
         data = self._bytes(most + 1, self.problems)
         if len(data) > most:
             self.problems.append(f"longer than {most:,} bytes")
@@ -64,7 +64,7 @@ class Source:
         return self.head(16) == SQLITE
 
     def sample(self) -> Sample:
-        """The beginning, for detection; reading it leaves no trace."""
+        """Read the beginning for detection, without adding problems."""
         head = self.head()
         if head.startswith(SQLITE):
             with self.database() as connection:
@@ -100,14 +100,14 @@ class Source:
             self.progress(min(done, self.size), self.size)
 
     def place_of(self, record: Record) -> str:
-        """What a person calls the place of a record."""
+        """The place of a record, as text for the user."""
         if record.place == "$":
             return self.name
         apart = "" if record.place.startswith("[") else ", "
         return f"{self.name}{apart}{record.place}"
 
     def values(self) -> Iterator[tuple[Record, Any]]:
-        """The records with their plain values; what is no JSON is a problem."""
+        """The records with their decoded values; invalid JSON is a problem."""
         for record in self.records():
             try:
                 value = record.value
@@ -118,7 +118,7 @@ class Source:
             yield record, value
 
     def text(self, most: int = 256 << 20) -> str:
-        """The whole text; bytes that its encoding does not have are a problem."""
+        """Read the whole text; bytes that are invalid in its encoding are a problem."""
         data = self.whole(most)
         encoding = encoding_of(data[:4])
         self._tell(self.size)
@@ -133,7 +133,7 @@ class Source:
 
     @contextmanager
     def database(self) -> Iterator[sqlite3.Connection | None]:
-        """The database, to be read; None and a problem if it cannot be opened."""
+        """Open the database for reading; None, and a problem, if it cannot be opened."""
         with opened_database(self.path, self._open, self.problems) as connection:
             yield connection
         self._tell(self.size)
@@ -150,7 +150,7 @@ class Source:
 
 
 def read_some(stream: Any, size: int, problems: list[str]) -> bytes:
-    """Up to some bytes; damage inside an archive ends the stream and is told."""
+    """Read up to ``size`` bytes; damage ends the stream and is added to ``problems``."""
     parts: list[bytes] = []
     while size > 0:
         try:

@@ -1,4 +1,4 @@
-"""Trees of messages to the histories that they hold: one from its root to each leaf, the current one first."""
+"""Converts trees of messages to histories: one path from the root to each leaf, the current one first."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from cannery.messages import AnyCanister, InvocationCanisterClass, ResultCaniste
 
 
 def histories(imported: Imported) -> Iterator[list[AnyCanister]]:
-    """What is said on every path from a root to a leaf, the one that its owner looked at last before the others."""
+    """The canisters of every path from a root to a leaf, the current path first."""
     for branch in branches(imported):
         yield [canister for node in branch for canister in node.canisters]
 
 
 def branches(imported: Imported) -> Iterator[list[Node]]:
-    """Every path from a root to a leaf that says something, the one that its owner looked at last first.
+    """Every path from a root to a leaf with content, the current path first.
 
-    A message that says nothing only holds a path together: it makes no branch of its own.
+    A message without content only connects others: it makes no branch of its own.
     """
     everything = {node.identifier: node for node in imported.nodes}
     nodes = spoken(everything)
@@ -28,15 +28,15 @@ def branches(imported: Imported) -> Iterator[list[Node]]:
     if chosen is not None:
         leaves.remove(chosen)
         leaves.insert(0, chosen)
-    if not leaves and nodes:  # nothing but circles
+    if not leaves and nodes:  # only cycles
         leaves = [next(reversed(nodes))]
     for leaf in leaves:
         yield list(_path(leaf, nodes))[::-1]
 
 
 def spoken(nodes: dict[str, Node]) -> dict[str, Node]:
-    """The messages that say something, each below the last one before it that does."""
-    # For messages that say nothing: the last one before them that does; filled on the way.
+    """The messages with content, each linked to the nearest message with content above it."""
+    # For messages without content: the nearest message with content above them, filled on demand.
     above: dict[str, str | None] = {}
 
     def parent_of(name: str) -> str | None:
@@ -60,7 +60,7 @@ def spoken(nodes: dict[str, Node]) -> dict[str, Node]:
 
 
 def without_repeats(history: list[AnyCanister]) -> list[AnyCanister]:
-    """A history without answers that a file has twice: the same answer to a call that has been answered."""
+    """A history without duplicate results: the same result for a call that already has it."""
     open_calls: Counter[str] = Counter()
     answers: set[tuple[str, bytes]] = set()
     found = []
@@ -79,7 +79,7 @@ def without_repeats(history: list[AnyCanister]) -> list[AnyCanister]:
 
 
 def linear(messages: list[tuple[str, tuple[AnyCanister, ...]]]) -> tuple[Node, ...]:
-    """Messages in a row as nodes."""
+    """A list of messages as a chain of nodes."""
     found: list[Node] = []
     for name, canisters in messages:
         found.append(Node(name, found[-1].identifier if found else None, canisters))
@@ -87,14 +87,14 @@ def linear(messages: list[tuple[str, tuple[AnyCanister, ...]]]) -> tuple[Node, .
 
 
 def roots_of(nodes: dict[str, Node]) -> dict[str, str]:
-    """Of each message the first one of the tree that it stands in."""
+    """The root of the tree of each message."""
     roots: dict[str, str] = {}
     for name in nodes:
         path = []
         above: str | None = name
         while above is not None and above in nodes and above not in roots:
             path.append(above)
-            roots[above] = above  # until its own is known; a circle ends here
+            roots[above] = above  # provisional, and ends a cycle
             above = nodes[above].parent
         found = roots.get(above or "", path[-1] if path else name)
         roots |= dict.fromkeys(path, found)
@@ -102,7 +102,7 @@ def roots_of(nodes: dict[str, Node]) -> dict[str, str]:
 
 
 def _path(leaf: str, nodes: dict[str, Node]) -> Iterator[Node]:
-    """From a leaf up to its root; a circle ends where it closes."""
+    """The nodes from a leaf up to its root; a cycle ends where it closes."""
     seen: set[str] = set()
     name: str | None = leaf
     while name is not None and name in nodes and name not in seen:
@@ -114,7 +114,7 @@ def _path(leaf: str, nodes: dict[str, Node]) -> Iterator[Node]:
 def _leaf_below(
     imported: Imported, everything: dict[str, Node], nodes: dict[str, Node], leaves: set[str]
 ) -> str | None:
-    """The leaf that the current message leads to: the last answer of the last answer and so on."""
+    """The leaf below the current message, following the last child at each step."""
     name = imported.current
     if name is None or name not in everything:
         return None

@@ -1,7 +1,7 @@
-"""JSON values one after another, as ``jq`` reads them: lines, arrays, objects over many lines, in any order.
+"""Reads a sequence of JSON values, as ``jq`` does: lines, arrays, objects over several lines, in any order.
 
-The items of an array at the top are records; so is every other value at the top. Only one record is held at a time.
-Bytes that are no JSON are a problem with line and offset, and reading goes on at the next line that begins a value.
+The items of a top-level array are records; so is every other top-level value. Only one record is in memory at a time.
+Invalid JSON is a problem with line and offset, and reading continues at the next line that begins a value.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from cannery.messages.json_text import find_lone_surrogate
 from cannery.wire.bodies import read_value
 
 _CHUNK = 1 << 18
-# A record that is longer is not read: it would not fit into memory beside its value.
+# A longer record is not read: it would not fit into memory together with its value.
 _LONGEST = 1 << 30
-# How near the end of the text an error may come from what has not been read yet: an escape is 6 characters long.
+# An error this close to the end of the text may disappear when more is read: an escape is 6 characters long.
 _EDGE = 16
 _MOST_PROBLEMS = 200
 _BROKEN = re.compile("[\udc80-\udcff]+")
 _REPLACED = re.compile("\ufffd")
 _BLANK = re.compile("[\\s,\x1e\ufeff]*")
 _FIRST_LETTERS = 40
-# Numbers are only measured here; ``read_value`` reads them.
+# Only finds the ends of values; ``read_value`` decodes them.
 _scan = json.JSONDecoder(parse_int=lambda _: 0, parse_float=lambda _: 0.0).raw_decode
 _decode = msgspec.json.Decoder().decode
 _MARKS = (
@@ -40,27 +40,27 @@ _UNSET: Any = object()
 
 
 class Problems(list[str]):
-    """What is wrong with a source, in words; beyond a few hundred only counted."""
+    """The problems of a source, as text; beyond a few hundred they are only counted."""
 
     def __init__(self) -> None:
         super().__init__()
         self.left_out = 0
 
     def append(self, problem: str) -> None:
-        """Tell a problem."""
+        """Add a problem."""
         if len(self) < _MOST_PROBLEMS:
             super().append(problem)
         else:
             self.left_out += 1
 
     def told(self) -> list[str]:
-        """Every problem, and how many more there were."""
+        """Every problem, and the number of those not stored."""
         more = [f"{self.left_out:,} more problems"] if self.left_out else []
         return [*self, *more]
 
 
 class Record(NamedTuple):
-    """One record: where it stands, its JSON text, and the value at the top that it is, or is an item of."""
+    """One record: its place, its JSON text, and the number of its top-level value; ``is_item`` for an array's item."""
 
     place: str
     raw: bytes
@@ -70,12 +70,12 @@ class Record(NamedTuple):
 
     @property
     def value(self) -> Any:
-        """The plain value; DialectError if it is no JSON."""
+        """The decoded value; DialectError if it is invalid."""
         return read_value("import", self.raw) if self.known is _UNSET else self.known
 
 
 def encoding_of(head: bytes) -> str:
-    """The encoding of a text by its first bytes: its mark, or where the zeros of its first letter stand."""
+    """Detect the encoding of a text: by its byte order mark, or by the zeros of its first character."""
     for mark, name in _MARKS:
         if head.startswith(mark):
             return name
@@ -87,7 +87,7 @@ def encoding_of(head: bytes) -> str:
 
 
 class _BadValue(Exception):  # noqa: N818 - a signal between two methods, never seen outside
-    """What begins here is no JSON."""
+    """Invalid JSON begins here."""
 
     def __init__(self, problem: str) -> None:
         super().__init__(problem)
@@ -95,7 +95,7 @@ class _BadValue(Exception):  # noqa: N818 - a signal between two methods, never 
 
 
 class ValueReader:
-    """The records of a stream of bytes; ``read`` gives up to so many of them."""
+    """Reads the records of a byte stream; ``read`` returns up to a number of bytes."""
 
     def __init__(
         self,
@@ -109,22 +109,22 @@ class ValueReader:
         self._decoder: Any = None
         self._encoding = "utf-8"
         self._text = ""
-        # Where reading stands in the text, and what lies before the text: bytes and lines.
+        # The current position in the text, and the bytes and lines before the text.
         self._at = 0
         self._bytes = 0
-        # A place up to which line breaks have been counted.
+        # The position up to which line breaks are counted.
         self._counted = 0
         self._lines = 0
         self._read = 0
         self._is_ended = False
-        # The last line that began with a value, for places: a second value on it is told by its column.
+        # The last line that began with a value, for places: a second value on it is identified by its column.
         self._line_taken = 0
         self._has_lost_array = False
 
     # --- text ------------------------------------------------------------------------------------
 
     def _more(self, size: int = _CHUNK) -> bool:
-        """Read more text behind what is there; whether there was any."""
+        """Read more text; return whether there was any."""
         if self._is_ended:
             return False
         data = self._stream(size)
@@ -140,7 +140,7 @@ class ValueReader:
         return bool(data)
 
     def _drop(self) -> None:
-        """Let go of the text before the present place."""
+        """Discard the text before the current position."""
         self._line_at(self._at)
         gone, self._text = self._text[: self._at], self._text[self._at :]
         self._bytes += self._size(gone)
@@ -153,19 +153,19 @@ class ValueReader:
         return len(text.encode(encoding, "surrogateescape" if encoding == "utf-8" else "replace"))
 
     def _line_at(self, position: int) -> int:
-        """The number of the line of a place that is not before the last one that was asked for."""
+        """The line number of a position; positions must not decrease between calls."""
         self._lines += self._text.count("\n", self._counted, position)
         self._counted = max(self._counted, position)
         return self._lines + 1
 
     def _where(self, position: int) -> str:
-        """A place as a person finds it: its line, and how many bytes come before it."""
+        """A position for the user: its line and byte offset."""
         offset = self._bytes + self._size(self._text[:position])
         line = self._line_at(self._at) + self._text.count("\n", self._at, position)
         return f"line {line}, byte {offset}"
 
     def _peek(self) -> str:
-        """The next letter that is not blank; "" at the end."""
+        """The next character that is not white space; "" at the end."""
         while True:
             self._at = _BLANK.match(self._text, self._at).end()  # type: ignore[union-attr]
             if self._at < len(self._text):
@@ -189,7 +189,7 @@ class ValueReader:
             group += 1
 
     def _single(self, group: int) -> Iterator[Record]:
-        """A value at the top."""
+        """Read a top-level value."""
         line = self._line_of_value()
         if line is not None:
             yield self._record(line[0], self._at + len(line[0]), group, known=line[1])
@@ -202,10 +202,10 @@ class ValueReader:
         yield self._record(self._text[self._at : end], end, group)
 
     def _line_of_value(self) -> tuple[str, Any] | None:
-        """The rest of the line if it is one value, as in JSON lines: that needs no look at its inside."""
+        """Decode the rest of the line if it is a single value, as in JSON lines."""
         start = self._at
         while (end := self._text.find("\n", start)) < 0:
-            # A long line may be one object of many; then it is not a line of its own.
+            # A long line may be one of many lines of an object; then it is read as a part of a value.
             if len(self._text) - self._at > _CHUNK or not self._more():
                 end = len(self._text)
                 break
@@ -217,7 +217,7 @@ class ValueReader:
             return None
 
     def _end(self) -> int:
-        """Where the value that begins here ends, reading as much as it takes."""
+        """The end of the value that begins here; reads as much text as it needs."""
         while True:
             try:
                 _, end = _scan(self._text, self._at)
@@ -228,13 +228,13 @@ class ValueReader:
                 continue
             except ValueError as error:
                 raise _BadValue(str(error)) from None
-            # A number or a word may go on behind what was read.
+            # A number or a word may continue after the text read so far.
             if end == len(self._text) and self._text[end - 1] not in '}]"' and self._more():
                 continue
             return end
 
     def _read_on(self, error: json.JSONDecodeError) -> None:
-        """Read more if an error may come from the end of what was read; else it is one."""
+        """Read more if the error may come from the end of the text; otherwise raise it."""
         held = len(self._text) - self._at
         is_open = error.msg.startswith("Unterminated") or error.pos >= len(self._text) - _EDGE
         if held > _LONGEST:
@@ -245,7 +245,7 @@ class ValueReader:
             raise _BadValue(f"not JSON ({error.msg} at {self._where(error.pos)})")
 
     def _items(self, group: int) -> Iterator[Record]:
-        """The items of an array, each a record."""
+        """Read the items of an array, each a record."""
         begin = self._line_at(self._at)
         before = "" if group == 0 else f"line {begin}"
         self._at += 1
@@ -275,12 +275,12 @@ class ValueReader:
     def _record(
         self, text: str, end: int, group: int, place: str = "", known: Any = _UNSET
     ) -> Record:
-        """The record up to a position, and step behind it."""
+        """Make the record up to a position, and advance."""
         is_item = bool(place)
         place = place or self._place_of_value(text)
         if not text.isascii():
             text = self._told_breaks(text)
-        # A line that was decoded whole has none.
+        # A line that was decoded has none.
         if known is _UNSET and (half := find_lone_surrogate(text)) >= 0:
             told = "half of a surrogate pair, read as U+FFFD"
             self._problems.append(f"{self._where(self._at + half)}: {told}")
@@ -288,7 +288,7 @@ class ValueReader:
         return Record(place, text.encode("utf-8", "replace"), group, is_item, known)
 
     def _told_breaks(self, text: str) -> str:
-        """A text without bytes that its encoding does not have; they are told."""
+        """Replace bytes that are invalid in the encoding, and report them."""
         broken = (_BROKEN if self._encoding == "utf-8" else _REPLACED).search(text)
         if broken is None:
             return text
@@ -308,16 +308,16 @@ class ValueReader:
         return f"line {line}"
 
     def _skip(self, problem: str) -> None:
-        """Tell what is wrong, and go on at the next line that begins a value, or at the end."""
+        """Report invalid JSON, and advance to the next line that begins a value, or to the end."""
         where = self._where(self._at)
         begin = self._text[self._at : self._at + _FIRST_LETTERS].partition("\n")[0]
         before = self._bytes + self._size(self._text[: self._at])
-        # In a file that is written over many lines, what is further to the right is inside of something.
+        # In an indented file, lines with deeper indentation are inside of a value.
         indent = self._text[self._text.rfind("\n", 0, self._at) + 1 : self._at]
         blank = "" if indent.strip() else indent
         next_value = re.compile(rf"\n{blank}(?=[{{\[])")
         while (found := next_value.search(self._text, self._at)) is None:
-            # What was looked at is not needed again, but for the last line break.
+            # The searched text is not needed again, except for the last line break.
             last = self._text.rfind("\n", self._at)
             self._at = len(self._text) if last < 0 else max(last, self._at)
             if not self._more():
@@ -330,5 +330,5 @@ class ValueReader:
 
 
 def _shown(text: str) -> str:
-    """The beginning of what could not be read."""
+    """The beginning of the text that could not be read."""
     return repr(_BROKEN.sub("\ufffd", text))

@@ -1,8 +1,8 @@
-"""Secrets, e-mail addresses and home folders taken out of what leaves the house; a store is never changed.
+"""Redaction of secrets, e-mail addresses and home folders in exports; a store is never changed.
 
-``Redactor`` knows patterns and entropy and works on text, JSON and base64. ``redact_conversation`` gives a conversation
-and its metadata without what it found, from which every export is then made, so that no format has its own way to leak.
-The same value gets the same label everywhere, and ``Redactor.counts`` says how many of which kind were found.
+``Redactor`` finds them by patterns and entropy in text, JSON and base64. ``redact_conversation`` redacts a conversation
+and ``redact_metadata`` its metadata; every export is written from the result, so no format needs redaction of its own.
+The same value gets the same label everywhere, and ``Redactor.counts`` has the number of replacements by kind.
 """
 
 from cannery.redaction.conversations import redact_conversation, redact_metadata

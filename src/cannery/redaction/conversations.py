@@ -1,9 +1,8 @@
-"""Whole conversations without what must not be seen: every string of every canister, and of the metadata.
+"""Redacts conversations: every string of every canister, and of the metadata.
 
-A canister is redacted as the JSON that an export has of it, so that a new field is redacted before it is thought of.
-Left alone are roles, times, types, ids that pair calls with results, and pictures and sound. Residue goes, but for who
-made a message and what it took: it is a difference from what was said, which is no longer said. So do signatures, which
-would not fit.
+A canister is redacted in its portable JSON form, so that a new field is redacted by default. Unchanged are roles,
+times, types, ids that link calls and results, images and sound. Residue is removed, except model and usage, because it
+is a difference from the original text. Signatures are removed, because they would not match.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from cannery.messages.json_text import write_json
 from cannery.redaction.redactor import Redactor
 from cannery.storage.portable import from_portable, portable
 
-# Fields that are no words: what they say is a kind, a time or a link within the conversation.
+# Fields without text: kinds, times and links within the conversation.
 _LINKS = frozenset(
     {"role", "type", "kind", "timestamp", "mime_type", "dialect", "tag", "joined", "rank"}
     | {"identifier", "invocation_id", "content_id", "size", "citable"}
@@ -33,7 +32,7 @@ _TEXTS = ("text/", "application/json", "application/xml", "application/yaml", "a
 
 
 def redact_conversation(canisters: Iterable[AnyCanister], redactor: Redactor) -> Conversation:
-    """A conversation in which nothing is left of what the redactor finds; hydrate it first."""
+    """Redact a conversation; hydrate it first."""
     return Conversation([_canister(canister, redactor) for canister in canisters])
 
 
@@ -94,7 +93,7 @@ def _unsealed(content: dict[str, Any]) -> dict[str, Any]:
 
 
 def _payload(text: str, mime_type: str, redactor: Redactor) -> str:
-    """The base64 of a file: of text redacted inside, else as it is."""
+    """The base64 of a file: text is redacted inside, other data is unchanged."""
     if not mime_type.startswith(_TEXTS):
         return text
     try:

@@ -1,7 +1,7 @@
-"""What a secret looks like: the spellings that services give their keys, names that secrets have, and entropy.
+"""Patterns of secrets: the formats of known services' keys, names of settings that contain secrets, and entropy.
 
-A pattern with a group redacts only the group. Spellings are those that the services document for secret scanning; a
-token without a known spelling is told by its alphabet, length and entropy.
+A pattern with a group redacts only the group. Formats are those that the services document for secret scanning; a token
+of unknown format is recognised by its alphabet, length and entropy.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 SECRET, EMAIL, HOME, CUSTOM = "secret", "email", "home", "custom"
 
-# Services and the beginnings of their keys.
+# Services and the prefixes of their keys.
 _KEYS = (
     r"sk-ant-[A-Za-z0-9_-]{16,}",
     r"sk-(?:proj-|svcacct-|or-v1-)?[A-Za-z0-9_-]{16,}",
@@ -42,7 +42,7 @@ _BLOCK = (
     r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----"
     r"(?:(?!-----END)[\s\S])*(?:-----END (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----)?"
 )
-# The names that secrets have in settings, in code, in JSON and in a shell; quotes may be escaped.
+# The names of secrets in settings, in code, in JSON and in a shell; quotes may be escaped.
 _NAMES = (
     r"(?:[A-Za-z0-9]{1,40}[_-]){0,6}(?:password|passwd|passphrase|pwd|secret|api[_-]?key|apikey|access[_-]?key"
     r"|private[_-]?key|client[_-]?secret|account[_-]?key|auth[_-]?token|access[_-]?token|refresh[_-]?token|token)"
@@ -62,7 +62,7 @@ SECRETS = (
     ),
     re.compile(_GIVEN),
 )
-# The sign may be spelled as in a URL. Lengths are bounded, so that a long text takes no more time than its length.
+# The @ may be percent-encoded. Lengths are bounded, so that matching takes linear time.
 EMAILS = re.compile(
     r"(?<![A-Za-z0-9._+-])[A-Za-z0-9](?:[A-Za-z0-9._+-]|%(?!40)){0,80}(?:@|%40)"
     r"[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){0,6}\.[A-Za-z]{2,}"
@@ -73,12 +73,12 @@ HOMES = (
     re.compile(
         r"(?i:[A-Z]:(?:\\+|/)(?:Users|Documents and Settings)(?:\\+|/))([^\\/\s\"':;,<>|]+)"
     ),
-    # As agents name the folders of their projects.
+    # In the form in which agents name the folders of their projects.
     re.compile(r"(?<![A-Za-z0-9])-(?:home|Users)-([A-Za-z0-9_.]+)(?=-)"),
 )
-# What is below these names no user.
+# Names in the place of a user that are not a user.
 _NOBODY = {"Shared", "Public", "Default", "user", "username", "runner", "node", "$USER", "~"}
-# Names under which the value is a secret whatever it looks like.
+# Names whose value is always redacted.
 SECRET_NAME = re.compile(
     r".*(?:password|passwd|passphrase|secret|apikey|accesskey|privatekey|accountkey|authorization|credential"
     r"|credentials|setcookie|cookie|(?:access|auth|refresh|bearer|session|id|api|bot|csrf)?token|sshkey)"
@@ -106,13 +106,13 @@ _LEAST_HEX = 32
 
 
 def entropy(token: str) -> float:
-    """Bits per character of a text."""
+    """The entropy of a text in bits per character."""
     counts = Counter(token)
     return -sum(n / len(token) * math.log2(n / len(token)) for n in counts.values())
 
 
 def random_tokens(text: str) -> Iterator[tuple[int, int]]:
-    """Where tokens stand that look drawn at random: no word, no path, no id of a known kind."""
+    """The positions of tokens that look random: no words, no path, no id of a known kind."""
     for found in _TOKEN.finditer(text):
         before = text[max(0, found.start() - 8) : found.start()].lower()
         if not before.endswith(_PUBLIC) and _is_random(found[0]):
@@ -124,18 +124,18 @@ def _is_random(token: str) -> bool:
     if _UUID.fullmatch(bare):
         return False
     if _HEX.fullmatch(bare):
-        # 40 digits are a commit, which is no secret.
+        # 40 digits are a commit hash, which is not secret.
         digits = bare.replace("-", "")
         is_long = len(digits) >= _LEAST_HEX and len(digits) != 40
         return is_long and any(map(str.isalpha, digits)) and entropy(digits) >= _LEAST_HEX_BITS
     kinds = [any(map(test, bare)) for test in (str.islower, str.isupper, str.isdigit)]
     if not all(kinds) and len(bare) < 40:
         return False
-    # What is made of words is a path or a name.
+    # A token that consists of words is a path or a name.
     spelled = sum(len(word) for word in _WORDS.findall(bare))
     return spelled < len(bare) * 0.5 and entropy(bare) >= _LEAST_BITS
 
 
 def is_person(name: str) -> bool:
-    """Whether a home folder is somebody's."""
+    """Whether a home folder belongs to a person."""
     return name not in _NOBODY and not name.startswith(("$", "[", "<", "{", "%"))

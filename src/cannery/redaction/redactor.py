@@ -1,7 +1,7 @@
-"""Text, JSON and base64 without secrets: what is found is replaced by a label that is legal wherever it stands.
+"""Redacts text, JSON and base64: matches are replaced by labels that are valid in any context.
 
-A label has no quote and no backslash, so that JSON inside of text stays JSON. Text that is JSON is read and its values
-are redacted one by one, each by its name too; base64 that holds text is decoded, redacted and encoded again.
+A label has no quote and no backslash, so that JSON inside text stays valid. Text that is JSON is decoded and its values
+are redacted separately, also by their names; base64 that contains text is decoded, redacted and encoded again.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _SHOWN = 6
 
 
 class Sighting(NamedTuple):
-    """One thing that was found: its kind, its label, its first characters, and how often it was seen."""
+    """One redacted value: its kind, its label, its first characters, and the number of occurrences."""
 
     kind: str
     label: str
@@ -45,7 +45,7 @@ class Sighting(NamedTuple):
 
 
 class Redactor:
-    """Takes secrets out of texts; ``patterns`` are regular expressions of further secrets."""
+    """Replaces secrets in texts; ``patterns`` are regular expressions of further secrets."""
 
     def __init__(self, patterns: Iterable[str] = (), kinds: Iterable[str] = KINDS) -> None:
         self._kinds = frozenset(kinds)
@@ -56,25 +56,25 @@ class Redactor:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many things of each kind were replaced."""
+        """The number of replacements of each kind."""
         found: Counter[str] = Counter()
         for (kind, _), count in self._seen.items():
             found[kind] += count
         return {kind: found[kind] for kind in KINDS if found[kind]}
 
     def sightings(self) -> list[Sighting]:
-        """Everything that was found, without showing it."""
+        """The redacted values, shortened to their first characters."""
         return [
             Sighting(kind, self._labels[kind, value], _begins(value), count)
             for (kind, value), count in self._seen.items()
         ]
 
     def text(self, text: str) -> str:
-        """A text without what must not be seen."""
+        """Redact a text."""
         return self._text(text, 0)
 
     def value(self, value: Any) -> Any:
-        """A JSON value without what must not be seen, in keys and values."""
+        """Redact a JSON value, both keys and values."""
         return self._value(value, 0)
 
     def _text(self, text: str, depth: int) -> str:
@@ -111,7 +111,7 @@ class Redactor:
                         yield (*found.span(1), HOME)
 
     def _json(self, text: str, depth: int) -> str | None:
-        """The text of a JSON object or list; None for any other text."""
+        """Redact the text of a JSON object or list; None for any other text."""
         bare = text.strip()
         if bare[:1] not in ("{", "[") or bare[-1:] not in ("}", "]"):
             return None
@@ -141,7 +141,7 @@ class Redactor:
         return self._text(value, depth) if isinstance(value, str) else value
 
     def _encoded(self, token: str, depth: int) -> str:
-        """Base64 of text, redacted inside; any other token as it is."""
+        """Redact base64 of text; any other token is returned unchanged."""
         urlsafe = "-" in token or "_" in token
         bare = token.rstrip("=").translate(str.maketrans("-_", "+/"))
         if len(bare) % 4 == 1:
@@ -174,7 +174,7 @@ def _is_secret_name(name: str) -> bool:
 
 
 def _begins(value: str) -> str:
-    """The beginning of a value, as far as that tells nothing."""
+    """The first characters of a value, few enough to reveal nothing."""
     return f"{value[: min(_SHOWN, len(value) // 4)]}…"
 
 

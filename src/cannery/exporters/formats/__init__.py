@@ -1,1 +1,1 @@
-"""Every module here is a format that conversations are exported in."""
+"""The export formats: every module here is one."""

@@ -1,8 +1,7 @@
 """Claude Code's transcripts: lines chained by ``parentUuid``, each with a message of Anthropic's API.
 
-The agent finds a session by its id in the folder that it keeps for the folder where it is started, and resumes it with
-``claude --resume ID``. It has instructions of its own, so that those of the conversation have no place in a transcript.
-Resumed with Claude Code 2.1.197.
+The agent finds a session by its id in the folder for its working directory, and resumes it with ``claude --resume ID``.
+It has its own instructions, so those of the conversation are dropped as a loss. Resumed with Claude Code 2.1.197.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _NO_MODEL = "<synthetic>"
 
 
 def write(chats: Sequence[Chat]) -> Iterator[Written]:
-    """One transcript a conversation."""
+    """Write one transcript per conversation."""
     for chat in chats:
         body, rendered = conversation_body(chat.conversation, "anthropic_messages", chat.model)
         session = chat.uuid()
@@ -37,7 +36,7 @@ def write(chats: Sequence[Chat]) -> Iterator[Written]:
 
 
 def project(folder: str) -> str:
-    """The name that Claude Code gives the folder of a project."""
+    """Claude Code's name for the folder of a project."""
     return re.sub(r"[^A-Za-z0-9]", "-", folder)
 
 
@@ -75,9 +74,9 @@ def _lines(chat: Chat, messages: list[Any], session: str) -> Iterator[bytes]:
 
 
 def _said(chat: Chat, message: dict[str, Any], number: int) -> dict[str, Any]:
-    """What a line says; a system message among the others stands in a marked envelope."""
+    """The fields of a line; a system message is wrapped in a marked envelope."""
     if message["role"] == "system":
-        # A user turn is the only place for it: the agent takes no others.
+        # The agent accepts it only as a user turn.
         text = system_envelope(_text(message["content"]))
         return {"type": "user", "isMeta": True, "message": {"role": "user", "content": text}}
     if message["role"] != "assistant":

@@ -1,7 +1,7 @@
 """Codex' rollouts: a header, then lines of ``{timestamp, type, payload}`` with the items of Responses.
 
-The agent finds a rollout by the id in its name below ``~/.codex/sessions``; ``codex exec resume ID`` goes on with it.
-What it shows of the past are events beside the items. Resumed with Codex 0.169.
+The agent finds a rollout by the id in its name below ``~/.codex/sessions``; ``codex exec resume ID`` continues it. It
+displays earlier messages from events beside the items. Resumed with Codex 0.169.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ VERSION = "0.169.0"
 
 
 def write(chats: Sequence[Chat]) -> Iterator[Written]:
-    """One rollout a conversation."""
+    """Write one rollout per conversation."""
     for chat in chats:
         body, rendered = conversation_body(chat.conversation, "openai_responses", chat.model)
         items = body.get("input", [])
@@ -61,7 +61,7 @@ def _line(moment: datetime, kind: str, payload: Any) -> bytes:
 
 
 def _item(item: Any) -> dict[str, Any]:
-    """An item as Codex keeps it: messages with their type and a list of parts."""
+    """An item in Codex' form: messages with their type and a list of parts."""
     if "role" not in item:
         return dict(item)
     content = item.get("content")
@@ -73,7 +73,7 @@ def _item(item: Any) -> dict[str, Any]:
 
 
 def _events(item: Any) -> Iterator[dict[str, Any]]:
-    """What the agent shows of a message when it is resumed."""
+    """The events that the agent displays for a message of a resumed session."""
     text = _text(item.get("content"))
     if item.get("role") == "user" and text:
         yield {"type": "user_message", "message": text, "kind": "plain"}

@@ -1,7 +1,7 @@
-"""Gemini CLI's sessions: a header and a message a line; a message of the model has its calls with their results.
+"""Gemini CLI's sessions: a header and one message per line; a message of the model has its calls with their results.
 
-The agent keeps the sessions of a folder below ``~/.gemini/tmp`` and resumes one with ``gemini --resume ID``. It has
-instructions of its own, so that those of the conversation have no place in a session. Resumed with Gemini CLI 0.61.
+The agent stores the sessions of a folder below ``~/.gemini/tmp`` and resumes one with ``gemini --resume ID``. It has
+its own instructions, so those of the conversation are dropped as a loss. Resumed with Gemini CLI 0.61.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NAME = "gemini_cli"
 
 
 def write(chats: Sequence[Chat]) -> Iterator[Written]:
-    """One session a conversation."""
+    """Write one session per conversation."""
     for chat in chats:
         body, rendered = conversation_body(chat.conversation, "gemini_generate", chat.model)
         session = chat.uuid()
@@ -66,7 +66,7 @@ def _lines(chat: Chat, contents: list[Any], session: str) -> Iterator[bytes]:
 
 
 def _messages(chat: Chat, contents: list[Any]) -> Iterator[dict[str, Any]]:
-    """The contents as messages: results go to the calls that they answer, and leave no message behind."""
+    """Convert contents to messages: results move to their calls, and a content of results only gives no message."""
     calls: dict[str, dict[str, Any]] = {}
     found: list[dict[str, Any]] = []
     for number, content in enumerate(contents):
@@ -107,14 +107,14 @@ def _model(
 
 
 def _words(parts: list[Any]) -> Any:
-    """Plain text where there is nothing else, as the agent writes it."""
+    """Plain text if all parts are text, as the agent writes it."""
     if all(part.keys() == {"text"} for part in parts):
         return "".join(part["text"] for part in parts)
     return parts
 
 
 def _given(part: dict[str, Any], calls: dict[str, dict[str, Any]]) -> bool:
-    """Give a response to its call."""
+    """Move a response to its call; return whether there is one."""
     response = part.get("functionResponse")
     if not isinstance(response, dict):
         return False

@@ -1,8 +1,8 @@
 """Preference rows from forks: ``{prompt, chosen, rejected}``, each a list of messages as in Chat Completions.
 
-Where a conversation and its forks go on with different answers to the same question, the answer of the branch that went
-on longest is chosen, of equally long ones that of the branch that changed last; each other answer is rejected in a row
-of its own. A fork that asks something else is no preference. Shape as in TRL's "dataset formats" (read 2026-11-18).
+Where a conversation and its forks continue with different answers to the same question, the answer of the longest
+branch is chosen, among equally long ones that of the most recently changed; each other answer is rejected in a row of
+its own. A fork with another question gives no row. Shape as in TRL's "dataset formats" (read 2026-11-18).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ANSWERS = (Role.Assistant, Role.Invocation)
 
 
 def write(chats: Sequence[Chat]) -> Iterator[Written]:
-    """One row for each answer that was not chosen."""
+    """Write one row for each rejected answer."""
     known = {chat.identifier: chat for chat in chats}
     groups: dict[tuple[str, int], list[Chat]] = {}
     for chat in chats:
@@ -48,7 +48,7 @@ def _rows(parent: Chat, position: int, forks: list[Chat]) -> Iterator[Written]:
 
 
 def _answer(chat: Chat, position: int) -> list[AnyCanister]:
-    """What the model says at a position, until somebody else speaks."""
+    """The canisters of the model from a position on, up to the first of another role."""
     said: list[AnyCanister] = []
     for canister in chat.conversation[position:]:
         if canister.role not in _ANSWERS:

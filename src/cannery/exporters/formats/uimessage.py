@@ -1,7 +1,7 @@
-"""Vercel AI SDK chats: ``{id, title, messages}`` a line, each message an id, a role and typed parts (``UIMessage``).
+"""Vercel AI SDK chats: one ``{id, title, messages}`` per line; a message has an id, a role and typed parts.
 
-A call and its result are one part of the assistant's message, of the type ``dynamic-tool``. As in ``ui-messages.ts`` of
-vercel/ai 6.
+A message is a ``UIMessage`` of the SDK. A call and its result are one part of the assistant's message, of the type
+``dynamic-tool``. As in ``ui-messages.ts`` of vercel/ai 6.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _ROLES = {Role.User: "user", Role.Supervisor: "system", Role.Document: "user"}
 
 
 def write(chats: Sequence[Chat]) -> Iterator[Written]:
-    """One chat a line."""
+    """Write one chat per line."""
     for chat in chats:
         losses: list[Loss] = []
         messages = _messages(chat, losses)
@@ -86,7 +86,7 @@ def _parts(canister: AnyCanister, number: int, losses: list[Loss]) -> Iterator[d
 
 
 def _answer(part: dict[str, Any], result: ResultCanisterClass) -> None:
-    """Give a call what it gave."""
+    """Add the result to the part of its call."""
     output: Any = "" if result.held is absent else _output(result.content)
     if result.error is not absent:
         part["state"] = "output-error"
@@ -150,7 +150,7 @@ def _file(content: Any) -> dict[str, Any]:
 
 
 def _value(arguments: str) -> Any:
-    """The arguments of a call; text that is no JSON stays text."""
+    """The arguments of a call as a value; invalid JSON stays text."""
     try:
         return decode_json(arguments) if arguments.strip() else {}
     except ValueError:

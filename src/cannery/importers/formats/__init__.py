@@ -1,1 +1,1 @@
-"""How programs write their chats: every module here is one format and has one value, ``FORMAT``."""
+"""The import formats: every module here is one and has one value, ``FORMAT``."""

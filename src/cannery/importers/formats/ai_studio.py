@@ -1,7 +1,7 @@
-"""Google AI Studio prompts, as they lie in Drive: ``{runSettings, systemInstruction, chunkedPrompt: {chunks}}``.
+"""Google AI Studio prompts, as stored in Drive: ``{runSettings, systemInstruction, chunkedPrompt: {chunks}}``.
 
-A chunk is a part of a turn by ``user`` or ``model``; thoughts are chunks of their own (``isThought``). Files of Drive
-are named by their ids.
+A chunk is a part of a turn by ``user`` or ``model``; reasoning is in chunks of its own (``isThought``). Files of Drive
+are referred to by their ids.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _chunks(record: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def read(source: Source) -> Iterator[Found]:
-    """One conversation a prompt."""
+    """One conversation per prompt."""
     for record, value in source.values():
         if not isinstance(value, dict) or not _chunks(value):
             yield unknown_record("no chunks", record.place, value)

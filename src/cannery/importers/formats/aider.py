@@ -1,7 +1,7 @@
-"""aider's ``.aider.chat.history.md``: in Markdown ``####`` is the user, ``>`` what aider says, the rest the model.
+"""aider's ``.aider.chat.history.md``: in Markdown ``####`` is the user, ``>`` aider itself, the rest the model.
 
-Every start of the program begins a conversation. What aider itself says is not part of it, except the model
-and the tokens that it names; it is kept as it is. Seen with aider 0.86.2.
+Every start of the program begins a conversation. Lines of aider itself are not part of it, except the model and token
+counts in them; they are stored as unknown records. Seen with aider 0.86.2.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _COST = re.compile(r"Cost: \$([\d.]+) message")
 
 
 def detect(sample: Sample) -> Detection | None:
-    """A line that says when a chat was started."""
+    """A line with the start time of a chat."""
     if any(map(_START.match, sample.text.splitlines())):
         return Detection(0.95, 'it has lines of "aider chat started at"')
     return None
 
 
 def read(source: Source) -> Iterator[Found]:
-    """One conversation a start of the program."""
+    """One conversation per start of the program."""
     chat: _Chat | None = None
     number = 0
     for number, line in enumerate(source.text().splitlines(), 1):
@@ -68,7 +68,7 @@ class _Chat:
         self._cost: float | None = None
 
     def take(self, line: str, number: int) -> None:
-        """Take a line."""
+        """Read a line."""
         if line.startswith("#### "):
             role, text = "user", line[5:].removesuffix("  ")
         elif line.startswith("> ") or line.rstrip() == ">":
@@ -84,7 +84,7 @@ class _Chat:
         self._lines.append(text)
 
     def _heed(self, line: str) -> None:
-        """Learn the model, and what the last answer took."""
+        """Read the model, and the usage of the last answer, from a line of aider."""
         model, tokens, cost = _MODEL.match(line), _TOKENS.match(line), _COST.search(line)
         if model is not None:
             self._model = model[1]
@@ -97,7 +97,7 @@ class _Chat:
             self._role = "aider"
 
     def _turn(self, number: int) -> None:
-        """Write down what was said so far."""
+        """End the current turn."""
         text = "\n".join(self._lines).strip("\n").rstrip()
         place = f"line {number}"
         self._lines = []
@@ -116,7 +116,7 @@ class _Chat:
         self._turns.append((f"#{len(self._turns)}", draft.done(**made)))
 
     def imported(self, name: str) -> Iterator[Found]:
-        """The chat, and what aider said in it; nothing for a start without messages."""
+        """The chat, and the lines of aider in it; nothing for a start without messages."""
         self._turn(0)
         if self._turns:
             yield from self._said

@@ -30,7 +30,7 @@ def detect(sample: Sample) -> Detection | None:
 
 
 def read(source: Source) -> Iterator[Found]:
-    """One conversation a record."""
+    """One conversation per record."""
     for record, value in source.values():
         try:
             canisters = with_fields(spoken_by(NAME, value, None), NAME, value, *_TAKEN)

@@ -1,7 +1,7 @@
-"""Messages and nothing around them: an array of ``{role, content}``, one message a line, or arrays of such arrays.
+"""Plain messages: an array of ``{role, content}``, one message per line, or arrays of such arrays.
 
-An array is a conversation; messages a line are one conversation a file. The dialect is that of the messages: those of
-Anthropic's API in ``api_conversation_history.json`` of Cline, Roo Code and Kilo Code, OpenAI's, or Gemini's.
+An array is a conversation; the messages of a file of lines are one conversation. The dialect is that of the messages:
+those of Anthropic's API in ``api_conversation_history.json`` of Cline, Roo Code and Kilo Code, OpenAI's, or Gemini's.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NAME = "bare_messages"
 
 
 def detect(sample: Sample) -> Detection | None:
-    """Nothing but messages, or lists of them."""
+    """Only messages, or lists of them."""
     found: list[Any] = []
     for record in sample.records:
         messages = record if isinstance(record, list) else [record]
@@ -34,7 +34,7 @@ def detect(sample: Sample) -> Detection | None:
 
 
 def read(source: Source) -> Iterator[Found]:
-    """One conversation an array, or all lines."""
+    """One conversation per array, or for all lines."""
     for place, messages in _lists(source):
         spoken = read_messages(messages, NAME, place)
         yield from spoken.unknown

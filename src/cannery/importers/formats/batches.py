@@ -1,6 +1,6 @@
-"""Batch files of OpenAI and Anthropic: a request a line under ``body`` or ``params``, or an answer a line.
+"""Batch files of OpenAI and Anthropic: one request per line under ``body`` or ``params``, or one answer per line.
 
-An answer comes without its question; it is a conversation of the assistant alone, named by its ``custom_id``. As in
+An answer is without its question; it is a conversation of assistant messages only, named by its ``custom_id``. As in
 OpenAI's "Batch API" and Anthropic's "Message Batches" (read 2026-11-18).
 """
 
@@ -39,7 +39,7 @@ def detect(sample: Sample) -> Detection | None:
 
 
 def _body(record: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Whether a line is a request or an answer, and the body of it."""
+    """Whether a line is a request or an answer, and its body."""
     for key in ("body", "params"):
         if isinstance(record.get(key), dict):
             return "request", record[key]
@@ -51,7 +51,7 @@ def _body(record: dict[str, Any]) -> tuple[str, dict[str, Any]]:
 
 
 def read(source: Source) -> Iterator[Found]:
-    """One conversation a line."""
+    """One conversation per line."""
     for record, value in source.values():
         kind, body = _body(value) if isinstance(value, dict) else ("", {})
         try:

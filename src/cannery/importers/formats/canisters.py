@@ -1,6 +1,6 @@
-"""Our own lines: one canister each, as ``messages.jsonl`` of a store or an export has them, content inside.
+"""Cannery's own lines: one canister each, as in ``messages.jsonl`` of a store or an export, with inline content.
 
-An export of several conversations says in each line to which of them it belongs.
+An export of several conversations names in each line the conversation that it belongs to.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _is_line(record: dict[str, Any]) -> bool:
 
 
 def read(source: Source) -> Iterator[Found]:
-    """One conversation a file, or those that its lines name."""
+    """One conversation per file, or the conversations named in its lines."""
     conversations: dict[str, list[AnyCanister]] = {}
     with open_store("sqlite::memory:") as store:
         for record, value in source.values():

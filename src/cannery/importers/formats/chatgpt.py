@@ -39,10 +39,10 @@ from cannery.messages import (
 )
 
 NAME = "chatgpt"
-# What is read of a conversation and of a message; their other fields are kept beside them.
+# The fields of a conversation and of a message that are read; the others are stored as facts.
 _TAKEN = ("mapping", "title", "create_time", "current_node", "id", "conversation_id")
 _READ = ("id", "author", "content", "create_time", "recipient", "metadata")
-# Where the words of a content are.
+# The key of the text in each type of content.
 _TEXTS = {
     "code": "text",
     "execution_output": "text",
@@ -77,7 +77,7 @@ def detect(sample: Sample) -> Detection | None:
 
 
 def read(source: Source) -> Iterator[Found]:
-    """One conversation an entry, its branches with it."""
+    """One conversation per entry, with its branches."""
     for record, value in source.values():
         if not isinstance(value, dict) or not isinstance(value.get("mapping"), dict):
             yield unknown_record("no mapping", record.place, value)
@@ -122,7 +122,7 @@ class _Tree:
         )
 
     def _tags(self) -> Iterator[str]:
-        """What the export says about the whole conversation: the GPT it was held with, and where it was put."""
+        """Tags for facts about the whole conversation: its GPT, and whether it is archived or starred."""
         value = self._value
         gizmo = text_of(value.get("gizmo_id")) or text_of(value.get("conversation_template_id"))
         if gizmo:
@@ -132,7 +132,7 @@ class _Tree:
                 yield mark
 
     def _parents(self) -> dict[str, str]:
-        """The parent of each message, told by either end."""
+        """The parent of each message, from the links in both directions."""
         parents: dict[str, str] = {}
         for name, node in self._mapping.items():
             if not isinstance(node, dict):
@@ -168,7 +168,7 @@ class _Tree:
         contents = list(self._contents(message.get("content")))
         metadata = message.get("metadata")
         if isinstance(metadata, dict) and isinstance(metadata.get("model_slug"), str):
-            # Of a conversation the last model; each answer also keeps its own.
+            # The conversation has the last model; each answer also has its own.
             self._model = metadata["model_slug"]
         if role == "tool":
             return self._results(contents, self._call_above(name, parents), when)
@@ -211,7 +211,7 @@ class _Tree:
         return (InvocationCanisterClass(name, recipient, words, when or absent, is_freeform=True),)
 
     def _call_above(self, name: str, parents: dict[str, str]) -> str:
-        """The message that called for a tool's answer: the nearest call above it."""
+        """The call that a tool message answers: the nearest call above it."""
         seen: set[str] = set()
         above = parents.get(name)
         while above is not None and above not in seen:

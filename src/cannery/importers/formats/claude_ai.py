@@ -1,7 +1,7 @@
 """Claude.ai exports: an array of ``{uuid, name, chat_messages: [{uuid, sender, text, content, parent_message_uuid}]}``.
 
-``text`` repeats ``content`` and is read only where that is missing. Calls and results stand in the assistant's message.
-Branches are told by ``parent_message_uuid``; older exports have none, and their messages stand in a row.
+``text`` repeats ``content`` and is read only if that is missing. Calls and results are in the assistant's message.
+``parent_message_uuid`` links branches; older exports have none, and their messages form one chain.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from cannery.messages import (
 from cannery.messages.json_text import write_json
 
 NAME = "claude_ai"
-# What is read of a conversation and of a message; their other fields are kept beside them.
+# The fields of a conversation and of a message that are read; the others are stored as facts.
 _TAKEN = ("uuid", "name", "chat_messages", "created_at", "current_leaf_message_uuid")
 _READ = (
     "uuid",
@@ -70,7 +70,7 @@ def detect(sample: Sample) -> Detection | None:
 
 
 def read(source: Source) -> Iterator[Found]:
-    """One conversation an entry, its branches with it."""
+    """One conversation per entry, with its branches."""
     for record, value in source.values():
         if not isinstance(value, dict) or not isinstance(value.get("chat_messages"), list):
             yield unknown_record("no chat_messages", record.place, value)
@@ -178,7 +178,7 @@ class _Chat:
 
 
 def _beside(message: dict[str, Any], said: Iterable[AnyCanister]) -> dict[str, Any]:
-    """What else a message has: facts about its files, and a text that its content does not repeat."""
+    """Other facts of a message: those about its files, and a text that its content does not repeat."""
     words = "".join(getattr(each, "text", "") for each in said)
     text = text_of(message.get("text")).strip()
     listed = {

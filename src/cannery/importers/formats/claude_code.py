@@ -1,10 +1,10 @@
-"""Claude Code transcripts: an event a line with ``uuid``, ``parentUuid`` and an API ``message``.
+"""Claude Code transcripts: one event per line with ``uuid``, ``parentUuid`` and an API ``message``.
 
-Lines of one API message share its id and are joined; each repeats the usage, and the last has the final counts. Of
-calls that were made at once each result names its own call as parent: a row, not branches. A
-session that was compacted goes on at ``logicalParentUuid``. A sub-agent's lines are marked ``isSidechain``; they stand
-in a file of their own, with a ``.meta.json`` beside it, or, in older sessions, among the others. Lines of other types
-are kept as unknown records; those with a uuid still hold the chain together. Seen with Claude Code 2.1.197.
+Lines of one API message share its id and are joined; each repeats the usage, and the last has the final counts. The
+result of each parallel call has its own call as parent; they are put in one chain, not in branches. A compacted session
+continues at ``logicalParentUuid``. A sub-agent's lines are marked ``isSidechain``; they are in a file of their own,
+with a companion ``.meta.json``, or, in older sessions, in the same file. Lines of other types are stored as unknown
+records; those with a uuid still link the chain. Seen with Claude Code 2.1.197.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from cannery.importers.trees import roots_of, spoken
 from cannery.messages import AnyCanister, Role, Usage, absent
 
 NAME = "claude_code"
-# What is read of a line and its message; their other fields are kept beside it.
+# The fields of a line and its message that are read; the others are stored as facts.
 _READ = (
     "type",
     "uuid",
@@ -72,7 +72,7 @@ def detect(sample: Sample) -> Detection | None:
 
 
 def read(source: Source) -> Iterator[Found]:
-    """One conversation a file, and one for each sub-agent in it."""
+    """One conversation per file, and one for each sub-agent in it."""
     session = _Session()
     for record, value in source.values():
         if not isinstance(value, dict):
@@ -92,7 +92,7 @@ class _Session:
         self.last: str | None = None
         self._nodes: dict[str, Node] = {}
         self._messages: dict[str, str] = {}
-        # Of each message of the API the line that has it last, and what it took.
+        # The last line of each API message, and its usage.
         self._took: dict[str, tuple[str, Usage | None]] = {}
         self._models: dict[str, str] = {}
         self._titles: dict[str, str] = {}
@@ -104,7 +104,7 @@ class _Session:
         self._sides: set[str] = set()
 
     def take(self, value: dict[str, Any], place: str) -> str | None:
-        """Take a line; the kind of record if it is not understood."""
+        """Read a line; return the kind of the record if it is unknown."""
         kind = text_of(value.get("type"))
         when = moment(value.get("timestamp"))
         self._session = self._session or text_of(value.get("sessionId"))
@@ -174,7 +174,7 @@ class _Session:
         return name
 
     def imported(self, source: Source) -> Iterator[Imported]:
-        """The session, and the sub-agents whose lines stand in the same file."""
+        """The session, and the sub-agents whose lines are in the same file."""
         for name, usage in self._took.values():
             node = self._nodes[name]
             canisters = with_facts(node.canisters, NAME, usage=usage)
@@ -202,7 +202,7 @@ class _Session:
             yield self._agent(source, session, root, nodes)
 
     def _put_results_behind_calls(self) -> None:
-        """Make a row of calls that were made at once: each result hangs on its own call, beside the next call."""
+        """Put parallel calls and their results into one chain; in the file each result is a branch below its call."""
         nodes = spoken(self._nodes)
         lines: dict[str, list[str]] = {}
         results: dict[str, list[str]] = {}
@@ -238,7 +238,7 @@ class _Session:
         )
 
     def _model(self, nodes: list[Node]) -> str | None:
-        """The last model that spoke in some lines."""
+        """The last model named in some lines."""
         models = [
             self._models[node.identifier] for node in nodes if node.identifier in self._models
         ]

@@ -1,7 +1,7 @@
 """Cline tasks: ``{version, messages, system_prompt}`` with messages of Anthropic's API, their time, model and metrics.
 
-What a person typed stands in ``<user_input>``. Older tasks, and those of Roo Code and Kilo Code, are a bare array of
-the same messages (``api_conversation_history.json``), which ``bare_messages`` reads. Seen with Cline 3.0.65.
+The user's text is inside ``<user_input>``. Older tasks, and those of Roo Code and Kilo Code, are a bare array of the
+same messages (``api_conversation_history.json``), which ``bare_messages`` reads. Seen with Cline 3.0.65.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _TAKEN = ("messages", "system_prompt", "systemPrompt", "sessionId", "updated_at"
 
 
 def detect(sample: Sample) -> Detection | None:
-    """Messages beside a system prompt and the session or agent that they belong to."""
+    """Messages, a system prompt, and a session or agent."""
     for record in sample.objects:
         messages = objects(record.get("messages"))
         is_task = "system_prompt" in record and ("sessionId" in record or "agent" in record)
@@ -31,7 +31,7 @@ def detect(sample: Sample) -> Detection | None:
 
 
 def read(source: Source) -> Iterator[Found]:
-    """One conversation a task."""
+    """One conversation per task."""
     for record, value in source.values():
         if not isinstance(value, dict) or not isinstance(value.get("messages"), list):
             yield unknown_record("no messages", record.place, value)

@@ -1,9 +1,8 @@
 """Codex rollouts: lines of ``{type, timestamp, payload}``; the payload of a ``response_item`` is an item of Responses.
 
-Older rollouts begin with a bare ``{id, timestamp, instructions}`` and hold the items themselves. Events that repeat
-what the items say are passed over; ``token_count`` tells what an answer took, ``thread_rolled_back`` that turns were
-taken back. A fork of a session copies its history, which the store recognises; a sub-agent names the thread that
-spawned it. Seen with Codex 0.169.0.
+Older rollouts begin with a bare ``{id, timestamp, instructions}`` and contain the items directly. Events that repeat
+items are skipped; ``token_count`` has the usage of an answer, ``thread_rolled_back`` removes turns. A fork of a session
+copies its history, which the store recognises; a sub-agent names the thread that spawned it. Seen with Codex 0.169.0.
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ from cannery.importers.sources import Source
 from cannery.messages import AnyCanister, Role, Usage, supervisor
 
 NAME = "codex"
-# What is read of the header; its other fields are kept beside the first message.
+# The fields of the header that are read; the others are stored as facts.
 _READ = ("id", "session_id", "timestamp", "instructions")
 _ITEMS = ("message", "reasoning", "function_call", "function_call_output")
-# Events that say again what an item says, or that a turn begins and ends.
+# Events that repeat an item, or mark the beginning and end of a turn.
 _REPEATS = frozenset(
     {
         "user_message",
@@ -63,7 +62,7 @@ def detect(sample: Sample) -> Detection | None:
 
 
 def read(source: Source) -> Iterator[Found]:
-    """One conversation a file."""
+    """One conversation per file."""
     yield from read_session(source, _Session())
 
 
@@ -72,7 +71,7 @@ class _Session:
 
     def __init__(self) -> None:
         self._nodes: dict[str, Node] = {}
-        # The messages that still count, in order.
+        # The messages that were not rolled back, in order.
         self._line: list[str] = []
         self._identifier = ""
         self._meta: dict[str, Any] = {}
@@ -84,11 +83,11 @@ class _Session:
 
     @property
     def last(self) -> str | None:
-        """The message that was taken last."""
+        """The message that was read last."""
         return self._line[-1] if self._line else None
 
     def take(self, value: Any, place: str) -> str | None:
-        """Take a line; the kind of record if it is not understood."""
+        """Read a line; return the kind of the record if it is unknown."""
         if not isinstance(value, dict):
             return "no object"
         payload = value.get("payload")
@@ -115,7 +114,7 @@ class _Session:
         if kind == "event_msg":
             return self._event(payload)
         self._model = text_of(payload.get("model")) or self._model
-        # The counts of a record are those of the event behind it.
+        # The next event repeats the counts of a usage record.
         return None if kind == "token_usage_record" else kind or "unknown"
 
     def _begin(self, meta: dict[str, Any], when: datetime | None) -> None:
@@ -142,7 +141,7 @@ class _Session:
         return None if kind in _REPEATS else kind or "event_msg"
 
     def _count(self, info: Any) -> None:
-        """Give the last answer what it took; counts that are only told again are none."""
+        """Add the usage to the last answer; repeated counts are ignored."""
         info = info if isinstance(info, dict) else {}
         total, usage = info.get("total_token_usage"), _usage(info.get("last_token_usage"))
         if total == self._tokens or usage is None:
@@ -155,7 +154,7 @@ class _Session:
                 return
 
     def _roll_back(self, turns: int) -> None:
-        """Go back to before the last turns: what was said in them is a branch."""
+        """Remove the last turns from the current path: they become a branch."""
         asked = [number for number, name in enumerate(self._line) if self._is_asked(name)]
         if turns and asked:
             del self._line[asked[-min(turns, len(asked))] :]

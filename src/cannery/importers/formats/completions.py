@@ -1,6 +1,6 @@
-"""Completions: rows of a question and its answer, ``{prompt, completion}`` and its like, texts or lists of messages.
+"""Completions: rows of a question and its answer, ``{prompt, completion}`` and similar, texts or lists of messages.
 
-Every other column (``label``, ``score``, ``source``) is kept beside the question.
+Every other column (``label``, ``score``, ``source``) is stored with the question.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from cannery.importers.pieces import row_digest, text_of, unknown_record, with_f
 from cannery.importers.sources import Source
 
 NAME = "completions"
-# What rows call a question, and what they call its answer.
+# The names of the question and its answer in rows.
 _PAIRS = (
     ("prompt", "completion"),
     ("prompt", "response"),
@@ -36,7 +36,7 @@ _CONTEXTS = ("system", "context")
 
 
 def detect(sample: Sample) -> Detection | None:
-    """Every row has a question and an answer of the same names."""
+    """Every row has a question and an answer under the same names."""
     for pair in _PAIRS:
         if sample.objects and all(_has(record, pair) for record in sample.records):
             return Detection(0.6, f"its rows have {pair[0]} and {pair[1]}")
@@ -56,7 +56,7 @@ def _is_said(value: Any) -> bool:
 
 
 def read(source: Source) -> Iterator[Found]:
-    """One conversation a row."""
+    """One conversation per row."""
     for record, value in source.values():
         pair = next((each for each in _PAIRS if _has(value, each)), None)
         if pair is None:

@@ -1,7 +1,7 @@
 """Continue sessions: ``{sessionId, title, history: [{message, contextItems, toolCallStates}]}``.
 
-A call stands in its message as ``toolCalls`` and, with what it gave, in ``toolCallStates``. Messages have no times; the
-session's own stands in ``sessions.json`` beside it. Seen with Continue 1.5.47.
+A call is in its message as ``toolCalls`` and, with its result, in ``toolCallStates``. Messages have no times; the
+session's time is in ``sessions.json`` in the same folder. Seen with Continue 1.5.47.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def detect(sample: Sample) -> Detection | None:
 
 
 def read(source: Source) -> Iterator[Found]:
-    """One conversation a session."""
+    """One conversation per session."""
     for record, value in source.values():
         if not isinstance(value, dict) or not isinstance(value.get("history"), list):
             yield unknown_record("no history", record.place, value)
@@ -114,14 +114,14 @@ def _say(draft: Draft, message: dict[str, Any], step: dict[str, Any]) -> None:
 
 
 def _as_api(part: Any) -> Any:
-    """An image as OpenAI's API spells it."""
+    """An image in the spelling of OpenAI's API."""
     if isinstance(part, dict) and part.get("type") == "imageUrl":
         return {"type": "image_url", "image_url": part.get("imageUrl")}
     return part
 
 
 def _created(source: Source, name: str) -> Any:
-    """When a session began, as the list of all sessions says."""
+    """The start of a session, from the list of all sessions."""
     for entry in list_beside(source, "sessions.json"):
         if entry.get("sessionId") == name:
             return moment(entry.get("dateCreated"))

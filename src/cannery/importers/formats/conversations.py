@@ -1,4 +1,4 @@
-"""Our own exports: a conversation a line with its metadata and all of its canisters (``cannery export --as jsonl``)."""
+"""Cannery's own exports: one conversation per line with metadata and canisters (``cannery export --as jsonl``)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def detect(sample: Sample) -> Detection | None:
 
 
 def read(source: Source) -> Iterator[Found]:
-    """One conversation a line; forks are told from their parents when they are filed."""
+    """One conversation per line; forks get their parents when they are filed."""
     with open_store("sqlite::memory:") as store:
         for record, value in source.values():
             try:

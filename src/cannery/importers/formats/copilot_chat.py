@@ -1,8 +1,9 @@
-"""VS Code Copilot Chat sessions: ``{sessionId, requests: [{message, response, result}]}``, a document or changes to it.
+"""VS Code Copilot Chat sessions: ``{sessionId, requests: [{message, response, result}]}``, a document or its changes.
 
-``response`` is what the panel shows; where the request says what the model did (``toolCallRounds``), that is read, and
-the rest is kept beside it. Newer sessions are lines of changes: the document (0), a value set (1), items pushed behind
-a length (2), a value removed (3). As in ``chatModel.ts`` and ``objectMutationLog.ts`` of vscode (read 2026-11-18).
+``response`` is the text that the panel displays; if the request has the model's output (``toolCallRounds``), that is
+read instead, and the rest is stored as facts. Newer sessions are lines of changes: the document (0), a value set (1),
+items appended after truncation to a length (2), a value removed (3). As in ``chatModel.ts`` and
+``objectMutationLog.ts`` of vscode (read 2026-11-18).
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def detect(sample: Sample) -> Detection | None:
 
 
 def read(source: Source) -> Iterator[Found]:
-    """One conversation a session."""
+    """One conversation per session."""
     session: Any = None
     place = source.name
     for record, value in source.values():
@@ -64,7 +65,7 @@ def read(source: Source) -> Iterator[Found]:
 
 
 def _change(session: Any, change: Any) -> bool:
-    """Make a change to the document; whether it was understood."""
+    """Apply a change to the document; return whether it was understood."""
     path = change.get("k") if isinstance(change, dict) else None
     if not isinstance(path, list) or not path:
         return False
@@ -139,7 +140,7 @@ def _rounds(request: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _say_rounds(draft: Draft, rounds: list[dict[str, Any]], request: dict[str, Any]) -> None:
-    """What the model did: words and calls, with what the tools gave."""
+    """The model's output: text and calls, with the results of the tools."""
     results = _metadata(request).get("toolCallResults")
     results = results if isinstance(results, dict) else {}
     for each in rounds:
@@ -160,7 +161,7 @@ def _say_rounds(draft: Draft, rounds: list[dict[str, Any]], request: dict[str, A
 
 
 def _say_shown(draft: Draft, response: Any) -> None:
-    """What the panel showed; words that follow each other are one text."""
+    """The displayed items; consecutive texts are joined."""
     words: list[str] = []
     for item in response if isinstance(response, list) else [response]:
         kind = item.get("kind") if isinstance(item, dict) else None

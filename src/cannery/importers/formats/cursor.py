@@ -1,9 +1,9 @@
-"""Cursor: composers in ``state.vscdb``, and the transcripts of its agent, a message a line.
+"""Cursor: composers in ``state.vscdb``, and the transcripts of its agent, one message per line.
 
-The database keeps values by keys: ``composerData:ID`` names the bubbles of a composer in order, ``bubbleId:ID:BUBBLE``
+The database stores values by key: ``composerData:ID`` lists the bubbles of a composer in order, ``bubbleId:ID:BUBBLE``
 is one of them, by the user (type 1) or the model (type 2); ``toolFormerData`` in it is a call with its result. Older
-composers hold their bubbles themselves; older chats are tabs under one key of ``ItemTable``. Shapes as in public
-descriptions of the database (read 2026-11-18). The database may be very large: it is asked by key.
+composers contain their bubbles; older chats are tabs under one key of ``ItemTable``. Shapes as in public descriptions
+of the database (read 2026-11-18). The database may be very large, so it is queried by key.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from cannery.importers.trees import linear
 
 NAME = "cursor"
 _ROLES = {1: "user", 2: "assistant", "user": "user", "ai": "assistant"}
-# What is read of a bubble; its other fields are kept beside it.
+# The fields of a bubble that are read; the others are stored as facts.
 _READ = ("type", "text", "rawText", "createdAt", "thinking", "modelInfo", "tokenCount", "bubbleId")
 _TABS = "workbench.panel.aichat.view.aichat.chatdata"
 
 
 def detect(sample: Sample) -> Detection | None:
-    """The table of keys and values, or lines with a role beside a message."""
+    """The table of keys and values, or lines with a role and a message."""
     if sample.has_table("cursorDiskKV", "key", "value"):
         return Detection(0.95, "its table cursorDiskKV has keys and values")
     lines = [record for record in sample.objects if "role" in record]
@@ -59,7 +59,7 @@ def _is_line(record: dict[str, Any]) -> bool:
 
 
 def read(source: Source) -> Iterator[Found]:
-    """One conversation a composer, or a file of lines."""
+    """One conversation per composer, or per file of lines."""
     if not source.is_database:
         yield from _transcript(source)
         return

@@ -1,7 +1,7 @@
-"""DeepSeek exports: ``{id, title, mapping}`` like ChatGPT's, but each message is a list of ``fragments``.
+"""DeepSeek exports: ``{id, title, mapping}`` as in ChatGPT's, but each message is a list of ``fragments``.
 
-A fragment has a type: ``REQUEST`` is the user's, ``THINK`` and ``RESPONSE`` are the model's; ``SEARCH`` and others are
-kept as they are. Older exports have ``content`` and ``reasoning_content`` in the message instead.
+A fragment has a type: ``REQUEST`` is the user's, ``THINK`` and ``RESPONSE`` are the model's; ``SEARCH`` and others
+become opaque blocks. Older exports have ``content`` and ``reasoning_content`` in the message instead.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from cannery.importers.sources import Source
 from cannery.messages import AnyCanister
 
 NAME = "deepseek"
-# What is read of a message; its other fields are kept beside it.
+# The fields of a message that are read; the others are stored as facts.
 _READ = ("fragments", "role", "inserted_at", "model", "content", "reasoning_content", "files")
 
 
@@ -46,7 +46,7 @@ def _messages(record: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def read(source: Source) -> Iterator[Found]:
-    """One conversation an entry, its branches with it."""
+    """One conversation per entry, with its branches."""
     for record, value in source.values():
         if not isinstance(value, dict) or not isinstance(value.get("mapping"), dict):
             yield unknown_record("no mapping", record.place, value)

@@ -1,7 +1,7 @@
-"""Gemini CLI sessions: a header, a message a line, and lines that change what came before.
+"""Gemini CLI sessions: a header, one message per line, and lines that change earlier ones.
 
-A message written again under its id replaces the first; ``$set`` changes facts about the session, and ``$rewindTo``
-goes back to before a message: what was said from there on is a branch. Older sessions are one document. As in
+A message with a known id replaces the earlier one; ``$set`` changes facts about the session, and ``$rewindTo`` goes
+back to before a message: the messages from there on become a branch. Older sessions are one document. As in
 ``chatRecordingTypes.ts`` of gemini-cli (2026-08-21).
 """
 
@@ -36,7 +36,7 @@ from cannery.messages import (
 )
 
 NAME = "gemini_cli"
-# What is read of a session and of a message; their other fields are kept beside them.
+# The fields of a session and of a message that are read; the others are stored as facts.
 _TAKEN = ("sessionId", "projectHash", "startTime", "lastUpdated", "messages", "summary")
 _READ = ("id", "type", "content", "timestamp", "thoughts", "tokens", "model")
 
@@ -50,7 +50,7 @@ def detect(sample: Sample) -> Detection | None:
 
 
 def read(source: Source) -> Iterator[Found]:
-    """One conversation a file; a session that was resumed goes on in it."""
+    """One conversation per file; a resumed session continues in it."""
     session = _Session()
     for record, value in source.values():
         for problem, kept in session.take(value):
@@ -64,18 +64,18 @@ class _Session:
     def __init__(self) -> None:
         self._facts: dict[str, Any] = {}
         self._nodes: dict[str, Node] = {}
-        # The messages that still count, in order.
+        # The messages that were not rewound, in order.
         self._line: list[str] = []
         self._model: str | None = None
         self._said: dict[str, dict[str, Any]] = {}
 
     @property
     def last(self) -> str | None:
-        """The message that was taken last."""
+        """The message that was read last."""
         return self._line[-1] if self._line else None
 
     def take(self, value: Any) -> Iterator[tuple[str, Any]]:
-        """Take a line; what is not understood comes back with its kind."""
+        """Read a line; yield parts that are not understood, with their kinds."""
         if not isinstance(value, dict):
             yield "no object", value
         elif isinstance(value.get("$rewindTo"), str):
@@ -100,7 +100,7 @@ class _Session:
     def _speak(self, message: dict[str, Any]) -> Iterator[tuple[str, Any]]:
         kind, name = text_of(message.get("type")), text_of(message.get("id"))
         if name in self._line:
-            # A resumed session repeats its messages without what they took.
+            # A resumed session repeats its messages without their usage.
             message = {**self._said.get(name, {}), **message}
         self._said[name] = message
         if kind not in ("user", "gemini"):
@@ -113,7 +113,7 @@ class _Session:
             return
         if name not in self._line:
             above = self._line[-1] if self._line else None
-            # A message that was taken back and is said again is another one.
+            # A message repeated after a rewind is a new one.
             while name in self._nodes:
                 name += "'"
             self._line.append(name)
@@ -141,7 +141,7 @@ class _Session:
         found = [*thoughts, *canisters]
         if kind == "user":
             return found
-        # What tools answered is not the model's.
+        # Results of tools are not the model's.
         made = [each for each in found if each.role is not Role.Result]
         rest = [each for each in found if each.role is Role.Result]
         told = with_facts(
@@ -162,7 +162,7 @@ class _Session:
 
 
 def _parts(content: Any) -> list[Any]:
-    """A ``PartListUnion`` as the parts that it stands for."""
+    """A ``PartListUnion`` as a list of parts."""
     items = content if isinstance(content, list) else [] if content is None else [content]
     return [{"text": item} if isinstance(item, str) else item for item in items]
 
@@ -178,7 +178,7 @@ def _thoughts(message: dict[str, Any], when: datetime | None) -> Iterator[AnyCan
 
 
 def _usage(value: Any) -> Usage | None:
-    """What an answer took; the input includes what a cache gave, the output not what was thought."""
+    """The usage of an answer; the source's input includes cached tokens, its output excludes reasoning."""
     if not isinstance(value, dict):
         return None
     read, thought = whole(value.get("cached")), whole(value.get("thoughts"))
@@ -200,7 +200,7 @@ def _called(call: dict[str, Any]) -> dict[str, Any]:
 
 
 def _answer(call: dict[str, Any]) -> Iterator[Any]:
-    """The parts that answer a call; words without a frame of their own get one."""
+    """The parts that answer a call; bare text is wrapped in a function response."""
     for part in _parts(call.get("result")):
         if isinstance(part, dict) and "text" in part:
             answered = {"output": part["text"]}

@@ -1,7 +1,7 @@
-"""Gemini in Google Takeout: ``MyActivity.json``, an array of ``{header, title, time, safeHtmlItem}``, a prompt each.
+"""Gemini in Google Takeout: ``MyActivity.json``, an array of ``{header, title, time, safeHtmlItem}``, one per prompt.
 
-The title is "Prompted " and what was typed, the answer is HTML. Takeout does not say which prompts belong together, so
-that each is a conversation of its own.
+The title is "Prompted " and the prompt, the answer is HTML. Takeout does not link the prompts of a conversation, so
+each is a conversation of its own.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _is_prompt(record: dict[str, Any]) -> bool:
 
 
 def read(source: Source) -> Iterator[Found]:
-    """One conversation a prompt."""
+    """One conversation per prompt."""
     for record, value in source.values():
         if not isinstance(value, dict) or not _is_prompt(value):
             yield unknown_record("another activity", record.place, value)
@@ -61,7 +61,7 @@ def read(source: Source) -> Iterator[Found]:
 
 
 def plain(html: str) -> str:
-    """The text of HTML, with a line for each block; the HTML itself is kept beside the prompt."""
+    """The text of HTML, with a line for each block; the HTML itself is stored with the prompt."""
     reader = _Text()
     reader.feed(html)
     reader.close()

@@ -1,6 +1,6 @@
-"""Goose sessions: a header line, then a message a line with typed content; or one session with ``conversation``.
+"""Goose sessions: a header line, then one message per line with typed content; or one session with ``conversation``.
 
-``toolRequest`` and ``toolResponse`` share an id; what a tool answered is ``{"status", "value"}``, the value a list of
+``toolRequest`` and ``toolResponse`` share an id; the result of a tool is ``{"status", "value"}``, the value a list of
 contents or an object with them, or ``{"status": "error", "error"}``. As in ``conversation/message.rs`` and
 ``session/legacy.rs`` of goose (2026-04-03).
 """
@@ -43,7 +43,7 @@ from cannery.messages.json_text import write_json
 
 NAME = "goose"
 _SPOKEN: dict[str, Any] = {"user": UserCanisterClass, "assistant": AssistantCanisterClass}
-# What is read of the header; its other fields are kept beside the first message.
+# The fields of the header that are read; the others are stored as facts.
 _READ = ("id", "description", "name", "created_at", "conversation")
 _HEADER = frozenset({"working_dir", "message_count", "description", "accumulated_total_tokens"})
 
@@ -68,7 +68,7 @@ def _is_message(record: dict[str, Any]) -> bool:
 
 
 def read(source: Source) -> Iterator[Found]:
-    """One conversation a file."""
+    """One conversation per file."""
     session = _Session()
     for record, value in source.values():
         if not session.take(value, record.place):
@@ -85,7 +85,7 @@ class _Session:
         self._unknown: Counter[str] = Counter()
 
     def take(self, value: Any, place: str) -> bool:
-        """Take a line; whether it is understood."""
+        """Read a line; return whether it is understood."""
         if not isinstance(value, dict):
             return False
         if isinstance(value.get("conversation"), list):
@@ -109,7 +109,7 @@ class _Session:
         is_first = True
         for item in message["content"]:
             canister = self._canister(item, message["role"], when)
-            # A result answers for itself; what is said is one message.
+            # Results are separate; the other parts are one message.
             is_result = isinstance(canister, ResultCanisterClass)
             yield canister if is_first or is_result else canister.replace(joined=True)
             is_first = is_result

@@ -1,8 +1,8 @@
 """Grok exports (``prod-grok-backend.json``): ``{conversations: [{conversation, responses: [{response}]}]}``.
 
-A response is a message of either side; ``parent_response_id`` makes a tree of them. Times are ISO dates, or those of
-MongoDB's extended JSON (``{"$date": {"$numberLong": "…"}}``). Shape as in public converters of these exports
-(read 2026-11-18).
+A response is a message of either side; ``parent_response_id`` links them to a tree. Times are ISO dates, or those of
+MongoDB's extended JSON (``{"$date": {"$numberLong": "…"}}``). Shape as in public converters of these exports (read
+2026-11-18).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _responses(chat: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def read(source: Source) -> Iterator[Found]:
-    """One conversation an entry, its branches with it."""
+    """One conversation per entry, with its branches."""
     for record, value in source.values():
         chats = _chats(value) if isinstance(value, dict) else []
         if not chats:

@@ -1,7 +1,7 @@
-"""HAR files, as browsers and proxies record them: the calls of LLM APIs among their entries.
+"""HAR files, as recorded by browsers and proxies: the calls of LLM APIs among their entries.
 
-A request that a dialect knows is a conversation, together with its answer, whole or streamed. Entries that are no such
-call are counted, and nothing of them is kept: they hold pages, pictures and cookies.
+A request that a dialect recognises is a conversation, together with its answer, streamed or not. Other entries are
+counted, and nothing of them is stored: they contain pages, pictures and cookies.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _entries(record: Any) -> list[dict[str, Any]]:
 
 
 def read(source: Source) -> Iterator[Found]:
-    """One conversation a call of an LLM API."""
+    """One conversation per call of an LLM API."""
     others = 0
     for record, value in source.values():
         if not _entries(value):
@@ -81,7 +81,7 @@ def _call(entry: dict[str, Any], place: str, source: Source) -> Imported | None:
 
 
 def _rest(told: dict[str, Any]) -> dict[str, Any]:
-    """The settings of a request: all of its body but what is said."""
+    """The settings of a request: its body without messages."""
     body = told.get("body", {})
     return {key: body[key] for key in body if key not in ("messages", "contents", "input")}
 
@@ -93,7 +93,7 @@ def _said(answer: Response) -> list[AnyCanister]:
 
 
 def _answer(response: Any, place: str, source: Source) -> Response | None:
-    """What the API answered; a problem if that cannot be read."""
+    """Read the answer; a problem if that fails."""
     content = response.get("content") if isinstance(response, dict) else None
     text = text_of(content.get("text")) if isinstance(content, dict) else ""
     if not text:

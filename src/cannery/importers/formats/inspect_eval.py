@@ -1,7 +1,7 @@
 """Inspect logs: a sample of an ``.eval`` archive, or a whole log in JSON with its ``samples``.
 
-Every sample is a conversation of its own, with the messages that the model saw; scores, events and the rest are kept
-beside it. Long texts stand in ``attachments`` of the sample. Seen with inspect_ai 0.3.
+Every sample is a conversation of its own, with the messages that the model received; scores and other fields are stored
+with it, events are not. Long texts are in ``attachments`` of the sample. Seen with inspect_ai 0.3.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from cannery.importers.trees import linear
 
 NAME = "inspect_eval"
 _ATTACHED = "attachment://"
-# What repeats the messages, as many times as there were calls.
+# Fields that repeat the messages, once for each call.
 _TAKEN = ("messages", "events", "events_data", "attachments", "output", "input", "store")
 
 
@@ -50,7 +50,7 @@ def detect(sample: Sample) -> Detection | None:
 
 
 def read(source: Source) -> Iterator[Found]:
-    """One conversation a sample."""
+    """One conversation per sample."""
     for record, value in source.values():
         samples: list[Any] = objects(value.get("samples")) if isinstance(value, dict) else []
         facts = value.get("eval") if isinstance(value, dict) else None
@@ -98,7 +98,7 @@ def _sample(sample: dict[str, Any], place: str, model: str) -> Iterator[Found]:
 
 
 def _with_usage(turns: list[Turn], sample: dict[str, Any]) -> list[Turn]:
-    """The tokens of a sample beside its last message: there are no others."""
+    """Add the token counts of a sample to its last message, because the messages have none."""
     found = sample.get("model_usage")
     counts = objects(list(found.values())) if isinstance(found, dict) else []
     usage = usage_of(
@@ -131,7 +131,7 @@ def _say(draft: Draft, message: dict[str, Any], attached: dict[str, Any]) -> Non
 
 
 def _whole(value: Any, attached: dict[str, Any]) -> Any:
-    """A value with the long texts in it that stand elsewhere."""
+    """A value with references to attachments replaced by their text."""
     if isinstance(value, str) and value.startswith(_ATTACHED):
         return attached.get(value.removeprefix(_ATTACHED), value)
     if isinstance(value, dict):

@@ -1,6 +1,6 @@
-"""Jan threads: ``messages.jsonl`` with a ``thread.message`` a line, and ``thread.json`` with the title beside it.
+"""Jan threads: ``messages.jsonl`` with one ``thread.message`` per line, and ``thread.json`` with the title.
 
-Calls stand in the content with what they gave (``tool_call``), or, in older threads, in ``metadata.tool_calls``. As in
+Calls are in the content with their results (``tool_call``), or, in older threads, in ``metadata.tool_calls``. As in
 ``core/src/types/message/messageEntity.ts`` of jan (2026-08-05).
 """
 
@@ -46,7 +46,7 @@ _SPOKEN: dict[str, Any] = {
     "assistant": AssistantCanisterClass,
     "system": SupervisorCanisterClass,
 }
-# What is read of a message; its other fields are kept beside it.
+# The fields of a message that are read; the others are stored as facts.
 _READ = ("id", "object", "thread_id", "role", "content", "created_at", "created", "model")
 _MEDIA = ("image_url", "input_audio")
 
@@ -62,7 +62,7 @@ def detect(sample: Sample) -> Detection | None:
 
 
 def read(source: Source) -> Iterator[Found]:
-    """One conversation a file of messages; a thread alone has only what its messages do not say."""
+    """One conversation per file of messages; a thread without messages gives none."""
     thread = _Thread()
     for record, value in source.values():
         if not isinstance(value, dict) or value.get("object") not in ("thread", "thread.message"):
@@ -87,12 +87,12 @@ class _Thread:
         self._name = ""
 
     def take_all(self, messages: list[dict[str, Any]]) -> None:
-        """Take messages that stand in their thread."""
+        """Read the messages inside a thread."""
         for number, message in enumerate(messages):
             self.take(message, f"messages[{number}]")
 
     def take(self, message: dict[str, Any], place: str) -> bool:
-        """Take a message; whether it is understood."""
+        """Read a message; return whether it is understood."""
         role, content = message.get("role"), message.get("content")
         if not isinstance(content, list) or role not in (*_SPOKEN, "tool"):
             return False
@@ -161,13 +161,13 @@ class _Thread:
 
 
 def _is_blank(item: Any) -> bool:
-    """Whether a content is the empty text that stands beside calls."""
+    """Whether a content is the empty text beside calls."""
     text = item.get("text") if isinstance(item, dict) and item.get("type") == "text" else None
     return isinstance(text, dict) and text.get("value") == ""
 
 
 def _as_content(call: dict[str, Any]) -> dict[str, Any]:
-    """A call of an older thread as newer ones have it."""
+    """A call of an older thread in the form of newer ones."""
     tool = call.get("tool")
     tool = tool if isinstance(tool, dict) else {}
     function = tool.get("function")

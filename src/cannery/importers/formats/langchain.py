@@ -1,6 +1,6 @@
 """LangChain messages as JSON: ``messages_to_dict`` (``{type, data}``), ``dumps`` (``{lc, id, kwargs}``), plain fields.
 
-A list of messages is a conversation; so are messages a line. Seen with langchain-core 1.7.
+A list of messages is a conversation; so are the messages of a file of lines. Seen with langchain-core 1.7.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _TAKEN = ("type", "content", "tool_calls", "tool_call_id", "usage_metadata", "id
 
 
 def detect(sample: Sample) -> Detection | None:
-    """Messages of a type, with their content."""
+    """Messages with a known type and a content."""
     records = [each for record in sample.records for each in _listed(record)]
     fields = [_fields(record) for record in records]
     if fields and all(_is_message(each) for each in fields):
@@ -54,7 +54,7 @@ def _listed(record: Any) -> list[Any]:
 
 
 def _fields(record: Any) -> dict[str, Any]:
-    """The fields of a message, whatever stands around them."""
+    """The fields of a message, without its wrapper."""
     if not isinstance(record, dict):
         return {}
     for key in ("data", "kwargs"):
@@ -70,7 +70,7 @@ def _is_message(fields: dict[str, Any]) -> bool:
 
 
 def read(source: Source) -> Iterator[Found]:
-    """One conversation a list, or all lines."""
+    """One conversation per list, or for all lines."""
 
     def which(found: tuple[Record, Any]) -> int:
         record, value = found
@@ -112,7 +112,7 @@ def _canisters(
         draft.answer(fields.get("tool_call_id") or fields.get("name"), content, failed=failed)
     else:
         for part in content if isinstance(content, list) else [content]:
-            # Calls stand among the parts, too, in the spelling of their provider.
+            # Calls are also among the parts, in the spelling of their provider.
             if not isinstance(part, dict) or part.get("type") not in ("tool_use", "tool_call"):
                 draft.part(part)
         for call in objects(fields.get("tool_calls")):

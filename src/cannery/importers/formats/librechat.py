@@ -1,4 +1,4 @@
-"""LibreChat exports: ``{conversationId, title, options, messages}``, a row of messages or a tree of ``children``.
+"""LibreChat exports: ``{conversationId, title, options, messages}``, a list of messages or a tree of ``children``.
 
 The parent of a root is the zero UUID or null. ``promptPrefix`` of the options is the system text.
 """
@@ -24,7 +24,7 @@ from cannery.messages import AnyCanister, supervisor
 
 NAME = "librechat"
 _SYSTEM = "promptPrefix"
-# What is read of a message; its other fields are kept beside it.
+# The fields of a message that are read; the others are stored as facts.
 _READ = (
     "messageId",
     "parentMessageId",
@@ -39,7 +39,7 @@ _READ = (
 
 
 def detect(sample: Sample) -> Detection | None:
-    """A conversationId beside messages that say who made them."""
+    """A conversationId, and messages with isCreatedByUser."""
     for record in sample.objects:
         messages = objects(record.get("messages"))
         if "conversationId" in record and any("isCreatedByUser" in each for each in messages):
@@ -48,7 +48,7 @@ def detect(sample: Sample) -> Detection | None:
 
 
 def read(source: Source) -> Iterator[Found]:
-    """One conversation a record, its branches with it."""
+    """One conversation per record, with its branches."""
     for record, value in source.values():
         if not isinstance(value, dict) or not isinstance(value.get("messages"), list):
             yield unknown_record("no messages", record.place, value)

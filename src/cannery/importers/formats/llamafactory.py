@@ -1,6 +1,6 @@
 """LLaMA-Factory v1: lines of messages whose parts have a ``value``: text, reasoning, tool_call, image_url.
 
-Preferences (``chosen_messages``, ``rejected_messages``) become two branches, the chosen one being current.
+Preferences (``chosen_messages``, ``rejected_messages``) become two branches; the chosen one is current.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def detect(sample: Sample) -> Detection | None:
 
 
 def read(source: Source) -> Iterator[Found]:
-    """One conversation a record."""
+    """One conversation per record."""
     for record, value in source.values():
         if not isinstance(value, dict) or not any(
             isinstance(value.get(key), list) for key in _LISTS

@@ -1,8 +1,8 @@
-"""simonw's llm: ``logs.db`` of both generations, and what ``llm logs --json`` writes.
+"""simonw's llm: ``logs.db`` of both generations, and the output of ``llm logs --json``.
 
-Newer databases keep messages as a tree by their hashes, ``threads`` point at the last message of each conversation, and
-``turns`` say what an answer took; long text stands in ``fragments``, to which ``text_ref`` points. Older ones keep a
-prompt and its response a row, which is also what ``llm logs --json`` writes. Seen with llm 0.36.
+Newer databases store messages as a tree by hash, ``threads`` refer to the last message of each conversation, and
+``turns`` have the usage of answers; long text is in ``fragments``, to which ``text_ref`` refers. Older ones store a
+prompt and its response per row, as in the output of ``llm logs --json``. Seen with llm 0.36.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from cannery.importers.sources import Source
 from cannery.importers.trees import linear
 
 NAME = "llm_logs"
-# What is read of a row and of a turn; their other fields are kept beside the answer.
+# The fields of a row and of a turn that are read; the others are stored as facts.
 _READ = (
     "id",
     "prompt",
@@ -77,7 +77,7 @@ def detect(sample: Sample) -> Detection | None:
 
 
 def read(source: Source) -> Iterator[Found]:
-    """One conversation a thread, or a ``conversation_id``."""
+    """One conversation per thread, or per ``conversation_id``."""
     if not source.is_database:
         rows = []
         for record, value in source.values():
@@ -101,7 +101,7 @@ def read(source: Source) -> Iterator[Found]:
 
 
 def _responses(connection: sqlite3.Connection) -> list[dict[str, Any]]:
-    """The rows of an older database with the calls, results and attachments that belong to them."""
+    """The rows of an older database with their calls, results and attachments."""
     if not _has(connection, "responses"):
         return []
     rows = [dict(row) for row in connection.execute("SELECT * FROM responses ORDER BY id")]
@@ -278,7 +278,7 @@ def _take(connection: sqlite3.Connection, draft: Draft, part: sqlite3.Row) -> No
 
 
 def _referred(connection: sqlite3.Connection, pieces: Any) -> str:
-    """A text that is written as pieces, some of which are fragments."""
+    """The text of a list of literals and references to fragments."""
     found = []
     query = "SELECT content FROM fragments WHERE id = ?"
     for piece in objects(pieces):

@@ -28,7 +28,7 @@ from cannery.messages import (
 )
 
 NAME = "lmstudio"
-# What is read of a conversation; its other fields are kept beside the first message.
+# The fields of a conversation that are read; the others are stored as facts.
 _READ = ("id", "title", "name", "createdAt", "messages", "systemPrompt")
 _MAKERS = {
     "user": UserCanisterClass,
@@ -51,7 +51,7 @@ def detect(sample: Sample) -> Detection | None:
 
 
 def read(source: Source) -> Iterator[Found]:
-    """One conversation a record."""
+    """One conversation per record."""
     for record, value in source.values():
         if not isinstance(value, dict) or not isinstance(value.get("messages"), list):
             yield unknown_record("no messages", record.place, value)

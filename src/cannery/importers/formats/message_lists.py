@@ -1,6 +1,6 @@
-"""Plain lists of messages: ``{title?, messages: [{role, content}]}``, as many small tools write them.
+"""Plain lists of messages: ``{title?, messages: [{role, content}]}``, a common format of small tools.
 
-Chatbot UI wraps its chats in ``{"version", "history": […]}`` and keeps the system text in ``prompt``.
+Chatbot UI wraps its chats in ``{"version", "history": […]}`` and stores the system text in ``prompt``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _TAKEN = (*_TITLES, "messages", "prompt", "id", "create_time", "created_at", "cr
 
 
 def detect(sample: Sample) -> Detection | None:
-    """A title beside messages, or a history of such chats."""
+    """A title and messages, or a history of such chats."""
     for record in sample.objects:
         for chat in objects(record.get("history")) or [record]:
             messages = objects(chat.get("messages"))
@@ -35,11 +35,11 @@ def _has_title(chat: dict[str, Any]) -> bool:
 
 
 def read(source: Source) -> Iterator[Found]:
-    """One conversation a list."""
+    """One conversation per list."""
     for record, value in source.values():
         chats: list[Any] = objects(value.get("history")) if isinstance(value, dict) else []
         if chats:
-            # What stands beside the chats is kept with the first of them.
+            # Fields beside the chats are stored with the first of them.
             beside = {key: item for key, item in value.items() if key != "history"}
             chats[0] = {**beside, **chats[0]}
         for number, chat in enumerate(chats or [value]):

@@ -1,7 +1,7 @@
-"""Rows of conversations: a list of ``{role, content}`` under ``messages``, ``conversations`` or the like, and columns.
+"""Data sets of conversations: rows with a list of ``{role, content}`` under ``messages`` or similar, and other columns.
 
-That is how most conversations are published as data sets. A row with the settings of a request is one, and not read
-here; the other columns are kept beside the first message.
+Most conversation data sets are published in this form. A row with the settings of a request is a request, and not read
+here; the other columns are stored with the first message.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def detect(sample: Sample) -> Detection | None:
         rows = sample.records
         if rows and all(_has(row, key) for row in rows):
             columns = sorted({column for row in rows for column in row} - {key})[:6]
-            # A single record is as likely a body or a chat.
+            # A single record may also be a request body or a chat.
             if len(rows) == 1 and key == "messages":
                 return None
             beside = f" beside {', '.join(columns)}" if columns else ""
@@ -64,7 +64,7 @@ def _has(row: Any, key: str) -> bool:
 
 
 def read(source: Source) -> Iterator[Found]:
-    """One conversation a row."""
+    """One conversation per row."""
     for record, value in source.values():
         key = next((each for each in _LISTS if _has(value, each)), None)
         if key is None:

@@ -1,6 +1,6 @@
 """Open Assistant trees: rows of ``{parent_message_id, text, role}``, or prompts with ``replies`` below them.
 
-Rows of one tree may lie anywhere in a file, so the whole file is held.
+Rows of one tree may be anywhere in a file, so the whole file is held in memory.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from cannery.importers.sources import Source
 from cannery.messages import AssistantCanisterClass, TextualContentClass, UserCanisterClass, absent
 
 NAME = "oasst"
-# What is read of a message; its other fields are kept beside it.
+# The fields of a message that are read; the others are stored as facts.
 _READ = (
     "message_id",
     "user_message_id",
@@ -30,7 +30,7 @@ _MAKERS = {"prompter": UserCanisterClass, "assistant": AssistantCanisterClass}
 
 
 def detect(sample: Sample) -> Detection | None:
-    """Prompters."""
+    """Messages by a prompter."""
     for record in sample.objects:
         prompt = record.get("prompt") if isinstance(record.get("prompt"), dict) else record
         if isinstance(prompt, dict) and prompt.get("role") == "prompter" and "text" in prompt:
@@ -39,7 +39,7 @@ def detect(sample: Sample) -> Detection | None:
 
 
 def read(source: Source) -> Iterator[Found]:
-    """One conversation a tree."""
+    """One conversation per tree."""
     rows: list[tuple[str, str | None, Any]] = []
     for record, value in source.values():
         prompt = value.get("prompt", value) if isinstance(value, dict) else None
@@ -88,7 +88,7 @@ def _trees(rows: list[tuple[str, str | None, Any]]) -> Iterator[Imported]:
             said = make(TextualContentClass(text_of(message.get("text"))), when)
             kept = with_fields((said,), NAME, message, *_READ)
             trees.setdefault(roots[name], []).append(Node(name, parent, kept))
-        if len(later) == len(waiting):  # a circle: its first row becomes a root
+        if len(later) == len(waiting):  # a cycle: its first row becomes a root
             name, _, message = later[0]
             later[0] = (name, None, message)
         waiting = later

@@ -34,7 +34,7 @@ def detect(sample: Sample) -> Detection | None:
 
 
 def read(source: Source) -> Iterator[Found]:
-    """One conversation a session."""
+    """One conversation per session."""
     with source.database() as connection:
         if connection is None:
             return

@@ -19,7 +19,7 @@ from cannery.importers.sources import Source
 
 NAME = "openai_finetuning"
 _KEYS = {"messages", "tools", "functions", "parallel_tool_calls"}
-# Where an example does not end with the assistant's words.
+# The keys of an answer; a message has at least one of them.
 _ENDINGS = ("content", "tool_calls", "function_call", "refusal")
 
 
@@ -40,7 +40,7 @@ def _is_message(message: dict[str, object]) -> bool:
 
 
 def read(source: Source) -> Iterator[Found]:
-    """One conversation a record."""
+    """One conversation per record."""
     for record, value in source.values():
         try:
             canisters = with_fields(spoken_by(NAME, value, None), NAME, value, "messages")

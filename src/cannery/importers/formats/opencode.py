@@ -1,9 +1,8 @@
-"""opencode: the tables ``session``, ``message`` and ``part`` of ``opencode.db``, or what ``opencode export`` writes.
+"""opencode: the tables ``session``, ``message`` and ``part`` of ``opencode.db``, or the output of ``opencode export``.
 
-Before there was a database, a session, its messages and their parts lay in three folders of ``storage``.
-
-A session with a parent is a sub-agent. A part of the type ``tool`` is a call with its state, and with what it gave.
-Parts that only mark steps say nothing. Seen with opencode 1.18.33.
+Earlier versions stored a session, its messages and their parts in three folders of ``storage``. A session with a parent
+is a sub-agent. A part of the type ``tool`` is a call with its state and its result. Parts that only mark steps are
+ignored. Seen with opencode 1.18.33.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from cannery.importers.trees import linear
 from cannery.messages import Usage
 
 NAME = "opencode"
-# What is read of a message; its other fields are kept beside it.
+# The fields of a message that are read; the others are stored as facts.
 _READ = ("id", "sessionID", "role", "time", "modelID", "tokens", "cost")
 _MARKS = ("step-start", "step-finish", "snapshot")
 
@@ -64,7 +63,7 @@ def _is_message(message: dict[str, Any]) -> bool:
 
 
 def read(source: Source) -> Iterator[Found]:
-    """One conversation a session."""
+    """One conversation per session."""
     sessions = _stored(source) if source.is_database else _exported(source)
     for place, info, messages in sessions:
         if info is None:
@@ -85,7 +84,7 @@ def _exported(source: Source) -> Iterator[tuple[str, Any, Any]]:
 
 
 def _in_files(source: Source, session: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The messages of a session that lie in files of their own, and their parts in others."""
+    """The messages of a session from files of their own, with their parts from others."""
     storage = None if source.path is None else source.path.parents[2]
     folder = None if storage is None else storage / "message" / text_of(session.get("id"))
     if storage is None or folder is None or not folder.is_dir():
@@ -98,7 +97,7 @@ def _in_files(source: Source, session: dict[str, Any]) -> Iterator[dict[str, Any
 
 
 def _stored(source: Source) -> Iterator[tuple[str, Any, Any]]:
-    """The sessions of the database, parents before those that they started; one is held at a time."""
+    """The sessions of the database, parents before their sub-agents; one is in memory at a time."""
     with source.database() as connection:
         if connection is None:
             return

@@ -1,6 +1,6 @@
 """Open WebUI: exports of ``{chat: {history: {messages, currentId}, messages}}``, or the table ``chat`` of ``webui.db``.
 
-The tree of ``history`` is read where there is one; the list ``messages`` only repeats its current branch.
+The tree in ``history`` is preferred; the list ``messages`` only repeats its current branch.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from cannery.messages import (
 )
 
 NAME = "openwebui"
-# What is read of a chat and of a message; their other fields are kept beside them.
+# The fields of a chat and of a message that are read; the others are stored as facts.
 _TAKEN = ("id", "title", "chat", "created_at", "history", "messages", "models", "timestamp")
 _READ = ("id", "parentId", "childrenIds", "role", "content", "timestamp", "model", "usage")
 _MAKERS = {
@@ -64,7 +64,7 @@ def _messages(record: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def read(source: Source) -> Iterator[Found]:
-    """One conversation a chat, its branches with it."""
+    """One conversation per chat, with its branches."""
     rows: Iterator[Any] = _rows(source) if source.is_database else source.values()
     for place, value in rows:
         chat = value.get("chat") if isinstance(value, dict) else None
@@ -112,7 +112,7 @@ def _conversation(value: dict[str, Any], chat: dict[str, Any], place: str) -> Im
 
 
 def _kept(message: dict[str, Any], unknown: Counter[str]) -> tuple[AnyCanister, ...]:
-    """What a message says, with its model, tokens and other fields."""
+    """The canisters of a message, with its model, tokens and other fields."""
     said = _canisters(message, unknown)
     if message.get("role") == "assistant":
         usage = read_usage(message.get("usage"))

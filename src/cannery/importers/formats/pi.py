@@ -1,7 +1,7 @@
-"""pi sessions: a header line, then entries with ``id`` and ``parentId``: a tree; messages are entries among others.
+"""pi sessions: a header line, then entries with ``id`` and ``parentId``: a tree; some entries are messages.
 
 A message has a role (``user``, ``assistant``, ``toolResult``), parts, and for an answer its model, usage and cost.
-Entries of other types are kept as unknown records and hold the tree together. Seen with pi 0.73.
+Entries of other types are stored as unknown records and link the tree. Seen with pi 0.73.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from cannery.importers.sources import Source
 from cannery.messages import AnyCanister
 
 NAME = "pi"
-# What is read of a message; its other fields are kept beside it.
+# The fields of a message that are read; the others are stored as facts.
 _READ = ("role", "content", "toolCallId", "isError", "timestamp", "model", "usage")
 _ROLES = {"user": "user", "assistant": "assistant", "toolResult": "user"}
 
@@ -42,7 +42,7 @@ def detect(sample: Sample) -> Detection | None:
 
 
 def read(source: Source) -> Iterator[Found]:
-    """One conversation a file, its branches with it."""
+    """One conversation per file, with its branches."""
     yield from read_session(source, _Session())
 
 
@@ -58,7 +58,7 @@ class _Session:
         self._title = ""
 
     def take(self, value: Any, place: str) -> str | None:
-        """Take a line; the kind of record if it is not understood."""
+        """Read a line; return the kind of the record if it is unknown."""
         if not isinstance(value, dict):
             return "no object"
         kind = text_of(value.get("type"))
@@ -119,7 +119,7 @@ class _Session:
 
 
 def _as_api(part: Any) -> Any:
-    """An image as Anthropic's API spells it."""
+    """An image in the spelling of Anthropic's API."""
     if isinstance(part, dict) and part.get("type") == "image" and "data" in part:
         source = {"type": "base64", "media_type": part.get("mimeType"), "data": part["data"]}
         return {"type": "image", "source": source}

@@ -1,7 +1,7 @@
 """Preferences: rows of ``{prompt, chosen, rejected}``, each a text or a list of messages; the chosen answer is current.
 
-Also OpenAI's ``{input, preferred_output, non_preferred_output}``, and the transcripts of Anthropic's HH-RLHF, texts
-in which ``Human:`` and ``Assistant:`` take turns. Shapes as in TRL's "dataset formats" (read 2026-11-18).
+Also OpenAI's ``{input, preferred_output, non_preferred_output}``, and the transcripts of Anthropic's HH-RLHF, texts in
+which ``Human:`` and ``Assistant:`` alternate. Shapes as in TRL's "dataset formats" (read 2026-11-18).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _is_said(value: Any) -> bool:
 
 
 def read(source: Source) -> Iterator[Found]:
-    """One conversation a row."""
+    """One conversation per row."""
     for record, value in source.values():
         pair = _pair(value) if isinstance(value, dict) else None
         if pair is None:
@@ -68,10 +68,10 @@ def read(source: Source) -> Iterator[Found]:
 def _conversation(row: dict[str, Any], pair: tuple[str, str], place: str) -> Imported:
     asked = [*_system(row), *as_messages(_prompt(row), "user")]
     answers = [as_messages(row[key], "assistant") for key in pair]
-    # Some data sets have the question beside the answers and in them.
+    # Some data sets repeat the question in the answers.
     answers = [answer[_begins_with(answer, asked) :] for answer in answers]
     if not asked:
-        # The question stands at the beginning of both answers.
+        # The question is the common beginning of both answers.
         shared = _shared(*answers)
         asked, answers = answers[0][:shared], [answer[shared:] for answer in answers]
     nodes: list[Node] = []
@@ -98,7 +98,7 @@ def _system(row: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def as_messages(value: Any, role: str) -> list[Any]:
-    """What is said as messages: a list of them, one, a transcript, or a text of the given role."""
+    """A value as messages: a list of them, a single one, a transcript, or a text of the given role."""
     if isinstance(value, list):
         return objects(value)
     if isinstance(value, dict):
@@ -113,7 +113,7 @@ def as_messages(value: Any, role: str) -> list[Any]:
 
 
 def _begins_with(answer: list[Any], asked: list[Any]) -> int:
-    """How many messages of an answer say the question again: all of it, or none."""
+    """The number of messages at the beginning of an answer that repeat the whole question; 0 if they do not."""
     questions = [_words(message) for message in asked if message.get("role") != "system"]
     said = [_words(message) for message in answer]
     for start in (0, 1) if answer and answer[0].get("role") == "system" else (0,):

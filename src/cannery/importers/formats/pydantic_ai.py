@@ -1,6 +1,6 @@
 """pydantic-ai messages as JSON: an array of ``{kind: request | response, parts: [{part_kind, …}]}``.
 
-Instructions of a request stand beside its parts; they are said once until they change. Seen with pydantic-ai 2.66.
+A request has its instructions beside its parts; they are imported when they change. Seen with pydantic-ai 2.66.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from cannery.importers.trees import linear
 from cannery.messages import AnyCanister, Usage
 
 NAME = "pydantic_ai"
-# What is read of a message; its other fields are kept beside it.
+# The fields of a message that are read; the others are stored as facts.
 _READ = ("kind", "parts", "timestamp", "instructions", "conversation_id")
 
 
@@ -47,7 +47,7 @@ def _is_message(record: Any) -> bool:
 
 
 def read(source: Source) -> Iterator[Found]:
-    """One conversation an array, or all lines."""
+    """One conversation per array, or for all lines."""
     for _, found in groupby(source.values(), lambda each: each[0].group * each[0].is_item):
         yield from _chat(list(found), source.name)
 

@@ -1,7 +1,7 @@
-"""Qwen Code sessions: an event a line with ``uuid`` and ``parentUuid``, and a ``message`` of Gemini's API in it.
+"""Qwen Code sessions: one event per line with ``uuid`` and ``parentUuid``, and a ``message`` of Gemini's API.
 
-The role inside is ``model`` where the line says ``assistant``; ``tool_result`` lines answer calls. Lines of the type
-``system`` are kept as unknown records and hold the chain together. Seen with Qwen Code 0.15.10.
+The role inside is ``model`` where the line has ``assistant``; ``tool_result`` lines answer calls. Lines of the type
+``system`` are stored as unknown records and link the chain. Seen with Qwen Code 0.15.10.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from cannery.importers.sources import Source
 from cannery.messages import AnyCanister, Usage
 
 NAME = "qwen_code"
-# What is read of a line; its other fields are kept beside it.
+# The fields of a line that are read; the others are stored as facts.
 _READ = (
     "uuid",
     "parentUuid",
@@ -59,7 +59,7 @@ def detect(sample: Sample) -> Detection | None:
 
 
 def read(source: Source) -> Iterator[Found]:
-    """One conversation a file."""
+    """One conversation per file."""
     yield from read_session(source, _Session())
 
 
@@ -75,7 +75,7 @@ class _Session:
         self._title = ""
 
     def take(self, value: Any, place: str) -> str | None:
-        """Take a line; the kind of record if it is not understood."""
+        """Read a line; return the kind of the record if it is unknown."""
         if not isinstance(value, dict):
             return "no object"
         self._session = self._session or text_of(value.get("sessionId"))

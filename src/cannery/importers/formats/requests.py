@@ -1,4 +1,4 @@
-"""Requests of any dialect: one body, an array of them, or a body a line; each record's dialect is told by its shape."""
+"""Requests of any dialect: one body, an array, or one body per line; the dialect of each record is detected."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from cannery.importers.pieces import unknown_record, with_fields
 from cannery.importers.sources import Source
 
 NAME = "requests"
-# Where dialects have what is said; the other fields of a body are kept beside it.
+# The fields with messages and instructions; the other fields of a body are stored as facts.
 _SAID = ("messages", "contents", "input", "system", "systemInstruction", "system_instruction")
 
 
 def detect(sample: Sample) -> Detection | None:
-    """Bodies that a dialect takes as requests, and nothing else."""
+    """Bodies that a dialect accepts as requests, and nothing else."""
     told: dict[str, str] = {}
     for record in sample.objects:
         try:
@@ -39,7 +39,7 @@ def detect(sample: Sample) -> Detection | None:
 
 
 def read(source: Source) -> Iterator[Found]:
-    """One conversation a request."""
+    """One conversation per request."""
     for record, value in source.values():
         try:
             _, request = request_of(value)

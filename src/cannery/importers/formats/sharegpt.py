@@ -1,6 +1,6 @@
 """ShareGPT data sets: an array or lines of ``{"conversations": [{"from", "value"}]}``.
 
-Preferences (``chosen`` and ``rejected`` beside the turns) become two branches, the chosen one being current.
+Preferences (``chosen`` and ``rejected`` beside the turns) become two branches; the chosen one is current.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _turns(record: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def read(source: Source) -> Iterator[Found]:
-    """One conversation a record."""
+    """One conversation per record."""
     for record, value in source.values():
         try:
             yield _conversation(value, source.place_of(record))

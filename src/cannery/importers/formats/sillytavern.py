@@ -1,7 +1,7 @@
-"""SillyTavern chats: a header line with ``user_name`` and ``character_name``, then a message a line.
+"""SillyTavern chats: a header line with ``user_name`` and ``character_name``, then one message per line.
 
-Who speaks is told by ``is_user``; a narrator is the system. ``swipes`` are answers to choose from, of which
-``swipe_id`` was chosen: branches. As in ``src/endpoints/chats.js`` of SillyTavern (read 2026-11-15).
+``is_user`` determines the role; a narrator is the system. ``swipes`` are alternative answers, of which ``swipe_id`` was
+chosen: branches. As in ``src/endpoints/chats.js`` of SillyTavern (read 2026-11-15).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from cannery.importers.sources import Source
 from cannery.messages import AnyCanister
 
 NAME = "sillytavern"
-# What is read of a message; its other fields are kept beside it.
+# The fields of a message that are read; the others are stored as facts.
 _READ = ("is_user", "mes", "send_date", "swipes", "swipe_id")
 _DATES = ("%B %d, %Y %I:%M%p", "%Y-%m-%d @%Hh %Mm %Ss", "%Y-%m-%d@%Hh%Mm%Ss")
 _MILLISECONDS = re.compile(r"\s*\d+ms$")
@@ -39,7 +39,7 @@ def detect(sample: Sample) -> Detection | None:
 
 
 def read(source: Source) -> Iterator[Found]:
-    """One conversation a file, its swipes as branches."""
+    """One conversation per file, its swipes as branches."""
     header: dict[str, Any] = {}
     unknown: Counter[str] = Counter()
     nodes: list[Node] = []
@@ -73,7 +73,7 @@ def read(source: Source) -> Iterator[Found]:
 
 
 def _versions(value: dict[str, Any], chosen: str) -> Iterator[tuple[str, str]]:
-    """What was said, and what could have been said instead."""
+    """The chosen text, and the alternatives."""
     yield chosen, value["mes"]
     swipes = value.get("swipes")
     for number, words in enumerate(swipes if isinstance(swipes, list) else ()):

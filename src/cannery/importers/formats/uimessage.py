@@ -1,4 +1,4 @@
-"""Vercel AI SDK messages (``UIMessage``): a list of ``{id, role, parts}``, alone or under ``messages`` of a chat.
+"""Vercel AI SDK messages (``UIMessage``): a list of ``{id, role, parts}``, bare or under ``messages`` of a chat.
 
 A part of the type ``tool-NAME`` or ``dynamic-tool`` is a call with its state; older messages have ``toolInvocations``
 and ``content``. As in ``ui-messages.ts`` of vercel/ai 6.
@@ -60,7 +60,7 @@ def _is_message(message: dict[str, Any]) -> bool:
 
 
 def read(source: Source) -> Iterator[Found]:
-    """One conversation a list."""
+    """One conversation per list."""
 
     def which(found: tuple[Record, Any]) -> int:
         record, value = found
