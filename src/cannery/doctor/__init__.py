@@ -1,9 +1,9 @@
-"""What breaks a provider: one table of checks per dialect, each with its source and date, over plain JSON values.
+"""Known rules that providers enforce: one table of checks per dialect, each with its source and date.
 
-``examine_body`` judges a request body, ``examine`` a request or conversation of the model; both give findings with
-code, severity, path, message, sentence, source and date. ``mend_body`` changes only what is broken and lists each
-change. An empty answer means that no known rule is broken, not that a provider will accept the body. Nothing here does
-input or output. A provider's rules are the module of :mod:`cannery.doctor.providers` that has its dialect's name.
+``examine_body`` checks a request body, ``examine`` a request or conversation of the model; both return findings with
+code, severity, path, message, text, source and date. ``mend_body`` changes only what breaks a rule and lists each
+change. No findings means that no known rule is broken, not that a provider will accept the body. The package does no
+I/O. The rules for a dialect are the module of :mod:`cannery.doctor.providers` with its name.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a check is: a provider's rule with its source and date, the places that break it, and what mends one.
+"""The contract of a check: a provider's rule with its source and date, how to find violations, and how to fix one.
 
-A check looks at a request body as JSON values and knows no files, stores or networks. It never changes the body; its
-``fix`` does, at one place that the check itself found, and says what it did.
+A check examines a request body as JSON values and uses no files, stores or networks. It never changes the body; its
+``fix`` does, at one path that the check found, and describes the change.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from cannery.wire.places import Path, path_text
 Object: TypeAlias = dict[str, Any]
 Broken: TypeAlias = tuple[Path, str]
 
-# A problem is refused by the provider; a warning depends on what a body does not tell.
+# A provider refuses a problem; whether it refuses a warning depends on facts that are not in the body.
 PROBLEM = "problem"
 WARNING = "warning"
 
 _LISTS = ("messages", "contents", "input")
 
-# What a rule is about. A conversation that is not a request has no settings, no tools and no ending yet.
+# The subject of a rule. A conversation that is not a request has no settings, no tools and no ending.
 MESSAGES = "messages"
 SETTINGS = "settings"
 
 
 class Judged:
-    """A request body, the model that it is for, its size, and which model made each of its messages, where known."""
+    """A request body, its model, its size, and the model that made each of its messages, if known."""
 
     __slots__ = ("_makers", "body", "model", "size")
 
@@ -43,14 +43,14 @@ class Judged:
         named = body.get("model")
         self.model = model or (named if isinstance(named, str) and named else None)
         self.size = size
-        # By the identity of the message, which stays the same while others come and go.
+        # Keyed by the identity of the message, which is stable while messages are added and removed.
         self._makers: dict[int, str] = {}
         for index, made_by in (makers or {}).items():
             self._makers[id(self.messages[index])] = made_by
 
     @property
     def messages(self) -> list[Any]:
-        """The messages, under whatever name the dialect has for them."""
+        """The messages, under the key of the dialect."""
         for key in _LISTS:
             held = self.body.get(key)
             if isinstance(held, list):
@@ -58,12 +58,12 @@ class Judged:
         return []
 
     def maker(self, message: Any) -> str | None:
-        """The model that made a message, where that is known."""
+        """The model that made a message, if known."""
         return self._makers.get(id(message))
 
 
 class Finding(Struct, frozen=True):
-    """One broken rule: its code, where, in which message, what is wrong, who says so and when that was read."""
+    """One violation: its code, path and message, a description, and the source of the rule with its date."""
 
     code: str
     severity: str
@@ -76,7 +76,7 @@ class Finding(Struct, frozen=True):
 
 
 class Check(NamedTuple):
-    """One rule; ``find`` gives the places that break it, ``fix`` mends one of them and says how."""
+    """One rule; ``find`` yields the paths that violate it, ``fix`` fixes one of them and describes the change."""
 
     code: str
     find: Callable[[Judged], Iterable[Broken]]
@@ -89,7 +89,7 @@ class Check(NamedTuple):
     def findings(
         self, judged: Judged, place: Callable[[Path], str] = path_text
     ) -> Iterator[Finding]:
-        """Everything that breaks the rule; ``place`` names a path."""
+        """Yield every violation of the rule; ``place`` formats a path."""
         for path, text in self.find(judged):
             yield Finding(
                 self.code,
@@ -104,7 +104,7 @@ class Check(NamedTuple):
 
 
 def message_of(path: Path) -> int | None:
-    """The position of the message that a path leads into; None for settings and tools."""
+    """The position of the message that contains a path; None for settings and tools."""
     match path:
         case (str(name), int(index), *_) if name in _LISTS:
             return index

@@ -1,7 +1,7 @@
-"""Running a provider's table of checks over a body, or over a conversation as the provider would hear it.
+"""Runs the checks of a dialect over a body, or over a conversation written in it.
 
-A body is judged as it is. A conversation of the model is written in the dialect first: in its own dialect without
-repairs, so that what is broken shows; for another provider with them, so that only what no repair can mend is left.
+A body is checked unchanged. A conversation of the model is written in the dialect first: in its own dialect without
+repairs, so that violations show; in another with repairs, so that only violations that no repair fixes remain.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PACKAGE = f"{__package__}.providers"
 
 @cache
 def checks_of(dialect: str) -> tuple[Check, ...]:
-    """The table of a dialect; empty for one that has none."""
+    """The checks of a dialect; empty if it has none."""
     name = find_dialect(dialect).name
     if importlib.util.find_spec(f"{_PACKAGE}.{name}") is None:
         return ()
@@ -38,12 +38,12 @@ def checks_of(dialect: str) -> tuple[Check, ...]:
 
 
 def has_checks(dialect: str) -> bool:
-    """Whether there is anything to judge a body of a dialect by."""
+    """Whether there are checks for a dialect."""
     return bool(checks_of(dialect))
 
 
 def read_body(body: bytes | Object, dialect: str) -> tuple[Object, int]:
-    """The JSON object of a body and its size in bytes, with half surrogate pairs as they are."""
+    """Decode a body, and return it with its size in bytes; lone surrogates are preserved."""
     if isinstance(body, dict):
         return body, 0
     try:
@@ -63,10 +63,10 @@ def examine_body(
     is_request: bool = True,
     makers: Mapping[int, str] | None = None,
 ) -> tuple[Finding, ...]:
-    """What is known to break the provider of a dialect in a body.
+    """Find violations of the known rules of a dialect's provider in a body.
 
-    Of a conversation that is not a request (``is_request=False``) only the messages are judged. ``makers`` says which
-    model made a message, by its position.
+    If the body is not a request (``is_request=False``), only messages are checked. ``makers`` are the models that made
+    messages, by position.
     """
     value, size = read_body(body, dialect)
     return judge(Judged(value, model, size, makers), dialect, is_request=is_request)
@@ -79,7 +79,7 @@ def judge(
     is_request: bool = True,
     place: Callable[[Path], str] = path_text,
 ) -> tuple[Finding, ...]:
-    """Everything that the table of a dialect finds; ``place`` names a path."""
+    """Run all checks of a dialect; ``place`` formats a path."""
     return tuple(
         finding
         for check in checks_of(dialect)
@@ -91,10 +91,10 @@ def judge(
 def examine(
     request: Request, dialect: str, *, model: str | None = None, is_request: bool = False
 ) -> tuple[Finding, ...]:
-    """What is known to break a provider in a conversation.
+    """Find violations of the known rules of a provider in a conversation.
 
-    ``message`` is the position of the canister; None where repairs for the provider moved what was said. In the dialect
-    that the request was read from (``request.source``) nothing is repaired before it is judged.
+    ``message`` is the position of the canister; None if repairs changed the positions. In the dialect that the request
+    was read from (``request.source``) it is checked without repairs.
     """
     name = find_dialect(dialect).name
     rendered = nativize_request(request, name)
@@ -110,7 +110,7 @@ def examine(
 
 
 def _makers(request: Request, paths: list[str]) -> Iterator[tuple[int, str]]:
-    """The model that made each message of a body, as its canisters tell."""
+    """The model that made each message of a body, from its canisters."""
     for canister, path in zip(request.conversation, paths, strict=True):
         residue = canister.residue
         first = path.partition("[")[2].partition("]")[0]
@@ -119,7 +119,7 @@ def _makers(request: Request, paths: list[str]) -> Iterator[tuple[int, str]]:
 
 
 def _located(finding: Finding, paths: list[str]) -> Finding:
-    """The finding with the position of the canister that it is about: the one whose path it continues."""
+    """A finding with the position of its canister: the one with the longest path that contains the finding's."""
     if finding.message is None:
         return finding
     own = [

@@ -1,7 +1,7 @@
-"""Fixing a body: checks with a fix change what they found, from the end to the beginning, and list every change.
+"""Fixes a body: checks with a fix change what they found, from the end to the beginning, and list every change.
 
-Only parts that break a rule are changed. A change may break another rule (a message that became empty), so the table
-is run again until there is nothing more to fix.
+Only parts that violate a rule are changed. A change may violate another rule (a message that became empty), so the
+table is run again until there is nothing more to fix.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _ROUNDS = 6
 
 
 class Change(Struct, frozen=True):
-    """One change: the rule that was broken, where, and what was done."""
+    """One change: the rule that was violated, the path, and a description."""
 
     code: str
     path: str
@@ -27,7 +27,7 @@ class Change(Struct, frozen=True):
 
 
 class Mended(Struct, frozen=True):
-    """A mended body, what was changed, and what is still broken."""
+    """A fixed body, the changes, and the remaining findings."""
 
     body: Object
     changes: tuple[Change, ...]
@@ -37,7 +37,7 @@ class Mended(Struct, frozen=True):
 def mend_body(
     body: bytes | Object, dialect: str, *, model: str | None = None, is_request: bool = True
 ) -> Mended:
-    """A body in which everything is mended that can be; values that broke no rule are as they were."""
+    """Fix everything in a body that can be fixed; values that violate no rule are unchanged."""
     value, size = read_body(body, dialect)
     judged = Judged(value, model, size)
     return mend(judged, dialect, is_request=is_request)
@@ -50,7 +50,7 @@ def mend(
     is_request: bool = True,
     place: Callable[[Path], str] = path_text,
 ) -> Mended:
-    """Mend the body of what is judged, in place; ``place`` names a path before it is changed."""
+    """Fix a body in place; ``place`` formats a path before it is changed."""
     changes: list[Change] = []
     for _ in range(_ROUNDS):
         made = _round(judged, dialect, is_request=is_request, place=place)
@@ -79,6 +79,6 @@ def _round(
 
 
 def _size(body: Object) -> int:
-    import json  # the standard library writes half surrogate pairs, which may still be there
+    import json  # the standard library can write lone surrogates, which may remain
 
     return len(utf8(json.dumps(body, ensure_ascii=False)))

@@ -1,6 +1,6 @@
-"""Type and size in pixels of base64 images, decoded from their first bytes only.
+"""Reads the type and size in pixels of base64 images from their first bytes only.
 
-PNG, GIF and WebP tell their size in the first 30 bytes, JPEG in a frame header behind any number of other segments.
+PNG, GIF and WebP have their size in the first 30 bytes, JPEG in a frame header after any number of other segments.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 
 
 class Picture(NamedTuple):
-    """A picture: the media type that its bytes prove, width and height; None for what they do not tell."""
+    """An image: the media type according to its bytes, width and height; None if unknown."""
 
     media_type: str | None
     width: int | None
@@ -26,7 +26,7 @@ class Picture(NamedTuple):
 
     @property
     def longest(self) -> int:
-        """The longer edge in pixels, 0 if it is not known."""
+        """The longer edge in pixels, 0 if it is unknown."""
         return max(self.width or 0, self.height or 0)
 
 
@@ -37,7 +37,7 @@ def split_data_url(url: Any) -> tuple[str, str] | None:
 
 
 def decoded(text: Any, *, urlsafe: bool = False, limit: int | None = None) -> bytes | None:
-    """The bytes of base64 text, or of its first characters; None if it is none. Line breaks are passed over."""
+    """Decode base64 text, or its first characters; None if it is invalid. Line breaks are ignored."""
     if not isinstance(text, str):
         return None
     cut = text if limit is None else text[:limit]
@@ -56,7 +56,7 @@ def decoded(text: Any, *, urlsafe: bool = False, limit: int | None = None) -> by
 
 
 def look_at(text: Any, *, urlsafe: bool = False) -> Picture:
-    """What base64 text shows of a picture."""
+    """Read type and size of a base64 image."""
     head = decoded(text, urlsafe=urlsafe, limit=_HEAD) or b""
     if head.startswith(b"\x89PNG\r\n\x1a\n") and len(head) >= 24:
         return Picture("image/png", _big(head[16:20]), _big(head[20:24]))

@@ -1,4 +1,4 @@
-"""JSON values with the paths that lead to them, and changes at a path."""
+"""Paths in JSON values: iteration with paths, and changes at a path."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from cannery.wire.places import Path
 
 
 def objects(value: Any, path: Path) -> list[tuple[Path, Object]]:
-    """The objects of a list, each with its path; none of anything else."""
+    """The objects of a list, each with its path; an empty list for anything else."""
     if not isinstance(value, list):
         return []
     return [((*path, index), item) for index, item in enumerate(value) if isinstance(item, dict)]
 
 
 def walk(value: Any, path: Path = (), skip: Iterable[str] = ()) -> Iterator[tuple[Path, Object]]:
-    """Each object at any depth with its path, but nothing below the keys to skip."""
+    """Yield each object at any depth with its path, except below the keys to skip."""
     left: list[tuple[Path, Any]] = [(path, value)]
     while left:
         here, found = left.pop()
@@ -29,7 +29,7 @@ def walk(value: Any, path: Path = (), skip: Iterable[str] = ()) -> Iterator[tupl
 
 
 def strings(value: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
-    """Each string at any depth with its path; keys count as the values below them."""
+    """Yield each string at any depth with its path; a key has the path of its object."""
     left: list[tuple[Path, Any]] = [(path, value)]
     while left:
         here, found = left.pop()
@@ -43,7 +43,7 @@ def strings(value: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
 
 
 def at(value: Any, path: Path) -> Any:
-    """The value at a path; None where there is none."""
+    """The value at a path; None if there is none."""
     for step in path:
         if isinstance(value, dict) and isinstance(step, str):
             value = value.get(step)
@@ -55,21 +55,21 @@ def at(value: Any, path: Path) -> Any:
 
 
 def put(value: Any, path: Path, new: Any) -> None:
-    """Set the value at a path, which exists but for its last step."""
+    """Set the value at a path; all steps but the last must exist."""
     at(value, path[:-1])[path[-1]] = new
 
 
 def remove(value: Any, path: Path) -> None:
-    """Take away the value at a path."""
+    """Remove the value at a path."""
     del at(value, path[:-1])[path[-1]]
 
 
 def is_blank(text: Any) -> bool:
-    """Whether this is text without a visible character."""
+    """Whether a value is text without a visible character."""
     return isinstance(text, str) and not text.strip()
 
 
 def shown(value: Any) -> str:
-    """A value in a sentence, cut when it is long."""
+    """A value for an error text, shortened if it is long."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:56]}…{text[-1]}"

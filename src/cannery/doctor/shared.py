@@ -1,4 +1,4 @@
-"""Rules that several providers have, and the changes that mend them: text, names, numbers, media, types."""
+"""Rules that several providers share, and their fixes: text, names, numbers, media, types."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ MB = 1 << 20
 
 
 def has_lone_surrogate(raw: bytes) -> bool:
-    """Whether the bytes of a body spell half of a surrogate pair."""
+    """Whether the bytes of a body contain a lone surrogate."""
     return find_lone_surrogate(raw.decode("latin-1")) >= 0
 
 
 def lone_surrogates(judged: Judged) -> Iterator[Broken]:
-    """Text with half of a surrogate pair, which is no Unicode text and cannot be sent as UTF-8."""
+    """Text with a lone surrogate, which is invalid Unicode and cannot be sent as UTF-8."""
     for path, text in strings(judged.body):
         if _SURROGATE.search(text):
             yield path, "half of a surrogate pair, which is not valid Unicode text"
 
 
 def replace_surrogates(judged: Judged, path: Path) -> str | None:
-    """Put U+FFFD in the place of each half."""
+    """Replace each lone surrogate by U+FFFD."""
     held = at(judged.body, path)
     if isinstance(held, str):
         put(judged.body, path, _SURROGATE.sub("\ufffd", held))
@@ -48,7 +48,7 @@ def replace_surrogates(judged: Judged, path: Path) -> str | None:
 
 
 def too_large(limit: int) -> Callable[[Judged], Iterator[Broken]]:
-    """A body that has more bytes than the provider takes."""
+    """A body with more bytes than the provider allows."""
 
     def find(judged: Judged) -> Iterator[Broken]:
         if judged.size > limit:
@@ -61,7 +61,7 @@ def too_large(limit: int) -> Callable[[Judged], Iterator[Broken]]:
 
 
 def types(kinds: Mapping[str, tuple[type, ...]]) -> Callable[[Judged], Iterator[Broken]]:
-    """Settings of the wrong type; null counts as not given."""
+    """Settings of the wrong type; null counts as missing."""
 
     def find(judged: Judged) -> Iterator[Broken]:
         yield from wrong_types(judged.body, kinds, ())
@@ -103,7 +103,7 @@ def missing(
 def ranges(
     limits: Mapping[str, tuple[float, float]], path: Path = ()
 ) -> Callable[[Judged], Iterator[Broken]]:
-    """Numbers outside of their documented range."""
+    """Numbers outside their documented range."""
 
     def find(judged: Judged) -> Iterator[Broken]:
         holder = at(judged.body, path)
@@ -118,7 +118,7 @@ def ranges(
 
 
 def drop(judged: Judged, path: Path) -> str | None:
-    """Take away what breaks the rule."""
+    """Remove the value that violates the rule."""
     if at(judged.body, path) is None:
         return None
     remove(judged.body, path)
@@ -129,14 +129,14 @@ def drop(judged: Judged, path: Path) -> str | None:
 
 
 def illegal_names(named: Named, pattern: re.Pattern[str], what: str = "name") -> Iterator[Broken]:
-    """Names that the provider's pattern refuses."""
+    """Names that do not match the provider's pattern."""
     for path, name in named:
         if not isinstance(name, str) or not pattern.fullmatch(name):
             yield path, f"the {what} {shown(name)} does not match {pattern.pattern}"
 
 
 def duplicate_names(named: Named) -> Iterator[Broken]:
-    """Names that are given twice."""
+    """Names that occur twice."""
     seen: set[Any] = set()
     for path, name in named:
         if isinstance(name, str) and name in seen:
@@ -146,7 +146,7 @@ def duplicate_names(named: Named) -> Iterator[Broken]:
 
 
 def legal_name(name: Any, pattern: str, length: int) -> str:
-    """The legal stand-in for a name or an id, the same every time."""
+    """The legal alias for a name or an id, always the same."""
     return alias_of(name if isinstance(name, str) else str(name), pattern, length)
 
 
@@ -156,7 +156,7 @@ def legal_name(name: Any, pattern: str, length: int) -> str:
 def broken_picture(
     data: Any, declared: Any, path: Path, *, compares: bool = True, urlsafe: bool = False
 ) -> Iterator[tuple[str, Broken]]:
-    """What is wrong with a picture in base64, as code and place: its alphabet, its type, its bytes."""
+    """The errors of a base64 image, as code and path: its alphabet, its type, its bytes."""
     if decoded(data, urlsafe=urlsafe) is None or not data:
         yield "base64", (path, "the data are empty or not base64")
         return
@@ -169,17 +169,17 @@ def broken_picture(
 
 
 def size_words(picture: Picture) -> str:
-    """The size of a picture in words."""
+    """The size of an image, as text."""
     return f"{picture.width}×{picture.height} pixels"
 
 
 def is_image(media_type: Any) -> bool:
-    """Whether the web's four image types, which most providers take, have this one."""
+    """Whether a media type is one of the four image types of the web, which most providers accept."""
     return media_type in WEB_IMAGES
 
 
 def is_fernet(text: Any) -> bool:
-    """Whether this is an encrypted payload as OpenAI spells them."""
+    """Whether a value is an encrypted payload in OpenAI's format."""
     return isinstance(text, str) and _FERNET.fullmatch(text) is not None
 
 
@@ -189,7 +189,7 @@ _UNIONS = ("oneOf", "allOf", "anyOf")
 
 
 def schema_problems(schema: Any, path: Path, *, needs_type: bool) -> Iterator[Broken]:
-    """What both OpenAI and Anthropic refuse at the top of a tool's schema: another type than object, and unions."""
+    """The rules of OpenAI and Anthropic for the top of a tool's schema: it must be an object."""
     if schema is None:
         return
     if not isinstance(schema, dict):

@@ -1,1 +1,1 @@
-"""What each provider refuses: every module is named after its dialect and has one table, ``CHECKS``."""
+"""The rules of each provider: every module is named after its dialect and has one table, ``CHECKS``."""

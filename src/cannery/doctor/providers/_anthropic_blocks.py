@@ -1,4 +1,4 @@
-"""The blocks of an Anthropic body with their paths: by message, by joined turn, at any depth, and marked ones."""
+"""The blocks of an Anthropic body with their paths: by message, by joined turn, at any depth, or with cache marks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cannery.wire.places import Path
 
 Block = tuple[Path, Object]
 Turn = tuple[str, list[Block]]
-# Values that a model or a user made, in which nothing is a block.
+# Free-form values of a model or a user, which contain no blocks.
 _FREE = ("input", "input_schema", "metadata")
 
 
@@ -28,7 +28,7 @@ def message_blocks(message: Any, path: Path) -> list[Block]:
 
 
 def turns_of(body: Object) -> list[Turn]:
-    """The turns as the server joins them: neighbours of one role are one, system messages are none."""
+    """The turns as the server joins them: adjacent messages of one role are one turn, system messages are ignored."""
     turns: list[Turn] = []
     for path, message in objects(body.get("messages"), ("messages",)):
         role = str(message.get("role"))
@@ -48,7 +48,7 @@ def of_type(blocks: list[Block], kind: str) -> list[Block]:
 
 
 def content_blocks(body: Object) -> list[Block]:
-    """The objects of system and messages at any depth, but nothing inside of tool inputs."""
+    """The objects of system and messages at any depth, except inside tool inputs."""
     return [
         (path, block)
         for key in ("system", "messages")

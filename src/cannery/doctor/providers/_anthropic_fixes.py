@@ -1,4 +1,4 @@
-"""Changes that mend an Anthropic body at one place; each says what it did, or None where it could do nothing."""
+"""Fixes of an Anthropic body at one path; each describes its change, or returns None if it changed nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PATTERN = r"[A-Za-z0-9_-]+"
 
 
 def drop_block(judged: Judged, path: Path) -> str | None:
-    """Take a block away, and its message when nothing is left in it."""
+    """Remove a block, and its message if it becomes empty."""
     block = at(judged.body, path)
     remove(judged.body, path)
     named = block.get("type") if isinstance(block, dict) else "text"
@@ -28,13 +28,13 @@ def drop_block(judged: Judged, path: Path) -> str | None:
 
 
 def drop_message(judged: Judged, path: Path) -> str | None:
-    """Take a message away."""
+    """Remove a message."""
     remove(judged.body, path[:2])
     return "removed the message"
 
 
 def answer_call(judged: Judged, path: Path) -> str | None:
-    """Add a result to a call that has none, behind the message that made it."""
+    """Add a result for an unanswered call, after the message with the call."""
     messages = judged.messages
     call = at(judged.body, path)
     result = {
@@ -59,13 +59,13 @@ def _role(message: Any) -> Any:
 
 
 def _is_same(one: Any, other: Any) -> bool:
-    """Whether two messages are parts of one answer, which a transcript keeps in several lines."""
+    """Whether two messages are parts of one answer, which a transcript stores in several lines."""
     both = _role(one) == _role(other) == "assistant"
     return both and one.get("id") is not None and one["id"] == other.get("id")
 
 
 def _is_made(message: Any) -> bool:
-    """Whether this is a message of results that were added here."""
+    """Whether a message contains only results that were added here."""
     content = message.get("content")
     return isinstance(content, list) and all(
         isinstance(block, dict) and block.get("content") == NO_RESULT for block in content
@@ -73,7 +73,7 @@ def _is_made(message: Any) -> bool:
 
 
 def say_result(judged: Judged, path: Path) -> str | None:
-    """Turn a result without its call into text."""
+    """Convert a result without its call to text."""
     block = at(judged.body, path)
     said = block.get("content")
     parts = [{"type": "text", "text": said}] if isinstance(said, str) else list(said or ())
@@ -86,7 +86,7 @@ def say_result(judged: Judged, path: Path) -> str | None:
 
 
 def move_result(judged: Judged, path: Path) -> str | None:
-    """Put the results of a message first, and behind those of the turn that stand before it."""
+    """Move the results of a message to its beginning, or after the results of the preceding messages of its turn."""
     messages, place = judged.messages, int(path[1])
     content = messages[place]["content"]
     results = [block for block in content if _is_result(block)]
@@ -115,7 +115,7 @@ def _is_result(block: Any) -> bool:
 
 
 def rename_id(judged: Judged, path: Path) -> str | None:
-    """Give a call and its results a legal id, the same wherever the old one stands."""
+    """Replace the id of a call and of its results by a legal one, which is the same for the same id."""
     old = at(judged.body, path)
     new = legal_name(old, _PATTERN, 64)
     put(judged.body, path, new)
@@ -123,14 +123,14 @@ def rename_id(judged: Judged, path: Path) -> str | None:
 
 
 def rename_call(judged: Judged, path: Path) -> str | None:
-    """Give a called tool a legal name."""
+    """Replace the name of a called tool by a legal one."""
     old = at(judged.body, path)
     put(judged.body, path, legal_name(old, _PATTERN, 128))
     return f"renamed {old!r} to {at(judged.body, path)}"
 
 
 def rename_tool(judged: Judged, path: Path) -> str | None:
-    """Give a tool a legal name, and the choice of it too."""
+    """Replace the name of a tool by a legal one, also in tool_choice."""
     old = at(judged.body, path)
     done = rename_call(judged, path)
     choice = judged.body.get("tool_choice")
@@ -140,7 +140,7 @@ def rename_tool(judged: Judged, path: Path) -> str | None:
 
 
 def wrap_input(judged: Judged, path: Path) -> str | None:
-    """Make an object of an input: read text that is one, wrap anything else."""
+    """Convert an input to an object: decode text that is one, wrap anything else."""
     given = at(judged.body, path)
     value = given
     if isinstance(given, str):
@@ -156,7 +156,7 @@ def wrap_input(judged: Judged, path: Path) -> str | None:
 
 
 def replace_media(judged: Judged, path: Path) -> str | None:
-    """Put a line of text in the place of an image or a file that cannot be sent."""
+    """Replace an image or a file that cannot be sent by a line of text."""
     block = at(judged.body, path)
     source = block.get("source") or {}
     picture = look_at(source.get("data"))
@@ -170,7 +170,7 @@ def replace_media(judged: Judged, path: Path) -> str | None:
 
 
 def correct_media_type(judged: Judged, path: Path) -> str | None:
-    """Declare a picture as what its bytes are."""
+    """Set the media type of an image to the one of its bytes."""
     source = at(judged.body, path)["source"]
     proven = look_at(source.get("data")).media_type
     if at(judged.body, path)["type"] == "image" and not str(proven).startswith("image/"):
@@ -180,7 +180,7 @@ def correct_media_type(judged: Judged, path: Path) -> str | None:
 
 
 def fold_system(judged: Judged, path: Path) -> str | None:
-    """Say a system message in the user's turn, inside a marked envelope."""
+    """Move a system message into a user turn, inside a marked envelope."""
     message = at(judged.body, path)
     content = message.get("content")
     blocks = (
@@ -195,7 +195,7 @@ def fold_system(judged: Judged, path: Path) -> str | None:
 
 
 def name_object(judged: Judged, path: Path) -> str | None:
-    """Say that a schema is one of an object."""
+    """Set the type of a schema to object."""
     schema = at(judged.body, path[:-1])
     if not isinstance(schema, dict) or schema.get("type") not in (None, "object"):
         return None

@@ -1,4 +1,4 @@
-"""What Anthropic Messages refuses in settings, by the model of a request; an unknown name is not judged."""
+"""Rules of Anthropic Messages for settings, by the model of a request; unknown models are not checked."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _set_limit(judged: Judged, _: Any) -> str | None:
 
 
 def _most(model: str | None) -> int | None:
-    """The most tokens that a model gives in one answer; None where that is not known."""
+    """The maximum of output tokens of a model; None if unknown."""
     known = tier_and_version(model)
     if known is None or known[1] == (0, 0):
         return None
@@ -122,7 +122,7 @@ def _budget(judged: Judged) -> Iterator[Broken]:
 
 
 def _is_interleaved(judged: Judged) -> bool:
-    """Whether thinking may go on between calls, where the budget is for the whole turn."""
+    """Whether thinking may continue between calls, where the budget is for the whole turn."""
     known = tier_and_version(judged.model)
     return bool(judged.body.get("tools")) and (known is None or known[1] >= (4, 0))
 

@@ -1,4 +1,4 @@
-"""What the tables for Chat Completions and its relatives share: messages, and what mends calls and results."""
+"""Shared parts of the tables for Chat Completions and related APIs: messages, and fixes for calls and results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def messages_of(judged: Judged) -> list[tuple[Path, Object]]:
 
 
 def answer(judged: Judged, path: Path) -> str | None:
-    """Add a result for a call, behind those that its message has."""
+    """Add a result for a call, after the other results of its message."""
     name = at(judged.body, path).get("id")
     place = _behind_results(judged, int(path[1]) + 1)
     result = {"role": "tool", "tool_call_id": name, "content": NO_RESULT}
@@ -23,7 +23,7 @@ def answer(judged: Judged, path: Path) -> str | None:
 
 
 def say_result(judged: Judged, path: Path) -> str | None:
-    """Turn a result without a call into a user message, behind the results that stand around it."""
+    """Convert a result without a call to a user message, after the adjacent results."""
     message = at(judged.body, path)
     content = message.get("content")
     said = (
@@ -39,7 +39,7 @@ def say_result(judged: Judged, path: Path) -> str | None:
 
 
 def drop_message(judged: Judged, path: Path) -> str | None:
-    """Take a message away."""
+    """Remove a message."""
     remove(judged.body, path[:2])
     return "removed the message"
 

@@ -1,4 +1,4 @@
-"""What the tables of Chat's relatives share: messages with roles, calls beside the text, results as messages."""
+"""Shared checks of the APIs related to Chat: messages with roles, calls beside the text, results as messages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def calls_of(path: Path, message: Object) -> list[tuple[Path, Object]]:
 
 
 def no_model(judged: Judged) -> Iterator[Broken]:
-    """A request that names no model."""
+    """A request without a model."""
     if not isinstance(judged.body.get("model"), str) or not judged.body["model"]:
         yield ("model",), "model is required"
 
@@ -32,7 +32,7 @@ def no_messages(judged: Judged) -> Iterator[Broken]:
 
 
 def shapes(roles: tuple[str, ...], contents: tuple[type, ...]) -> Find:
-    """Messages that are no objects, have another role, or whose content is of another type."""
+    """Messages that are not objects, have another role, or have content of another type."""
 
     def find(judged: Judged) -> Iterator[Broken]:
         given = judged.body.get("messages")
@@ -62,7 +62,7 @@ def _parts(message: Object, path: Path) -> Iterator[Broken]:
 
 
 def events(judged: Judged) -> Iterator[Event]:
-    """Calls and results in order; whatever is no result is a turn of its own."""
+    """Calls and results in order; every other message is a turn."""
     for path, message in messages_of(judged):
         if message.get("role") == "tool":
             yield Event(RESULT, path, message.get("tool_call_id"))
@@ -85,19 +85,19 @@ def silent(*keys: str) -> Find:
 
 
 def functions_of(judged: Judged) -> list[tuple[Path, Object]]:
-    """The functions that are offered."""
+    """The functions offered."""
     tools = objects(judged.body.get("tools"), ("tools",))
     found = ((path, tool.get("function")) for path, tool in tools)
     return [((*path, "function"), held) for path, held in found if isinstance(held, dict)]
 
 
 def names_of(judged: Judged) -> list[tuple[Path, Any]]:
-    """The names of the functions that are offered, each with its place."""
+    """The names of the functions offered, each with its path."""
     return [((*path, "name"), held.get("name")) for path, held in functions_of(judged)]
 
 
 def broken_tools(judged: Judged) -> Iterator[Broken]:
-    """Tools that are no objects, and functions without a name."""
+    """Tools that are not objects, and functions without a name."""
     given = judged.body.get("tools")
     if given is not None and not isinstance(given, list):
         yield ("tools",), f"tools is a list, not {shown(given)}"
@@ -111,7 +111,7 @@ def broken_tools(judged: Judged) -> Iterator[Broken]:
 
 
 def call_names(pattern: Any) -> Find:
-    """Names of called and offered functions that a pattern refuses."""
+    """Names of called and offered functions that do not match a pattern."""
 
     def find(judged: Judged) -> Iterator[Broken]:
         named = names_of(judged)
@@ -126,7 +126,7 @@ def call_names(pattern: Any) -> Find:
 
 
 def too_many(limits: Mapping[str, int]) -> Callable[[Judged], Iterator[Broken]]:
-    """Lists that are longer than the API takes."""
+    """Lists that are longer than the API allows."""
 
     def find(judged: Judged) -> Iterator[Broken]:
         for key, limit in limits.items():

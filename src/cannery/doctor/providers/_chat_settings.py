@@ -1,4 +1,4 @@
-"""What OpenAI Chat Completions refuses in tools and settings, most of it by the model of a request."""
+"""Rules of OpenAI Chat Completions for tools and settings, most of them by the model of a request."""
 
 from __future__ import annotations
 
@@ -225,7 +225,7 @@ _RANGES = {
 
 SETTINGS_CHECKS: tuple[Check, ...] = (
     Check("request-size", too_large(512 * MB), _VISION, _NOW, SETTINGS, WARNING),
-    # Azure has the model in the URL, and was recorded without one in the body.
+    # Azure has the model in the URL, and the body may not name it.
     Check("model-missing", _no_model, _CHAT, _READ, SETTINGS, WARNING),
     Check("type", types(_TYPES), "types of openai 3.49.0", _READ, SETTINGS),
     Check("field-foreign", top_fields(foreign_fields, CHAT), _UNKNOWN, _NOW, SETTINGS, fix=drop),

@@ -1,6 +1,7 @@
-"""Calls and the results that answer them, for APIs that want every call answered before anybody speaks again.
+"""Checks of calls and results for APIs that require every call to be answered before the next turn.
 
-A table shows its conversation as events: a call, a result, and a turn before which all calls must have been answered.
+A table presents its conversation as events: a call, a result, and a turn before which all calls must have been
+answered.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ CALL, RESULT, TURN = "call", "result", "turn"
 
 
 class Event(NamedTuple):
-    """What happens at a place; ``key`` is the id by which calls and results find each other."""
+    """An event at a path; ``key`` is the id that links calls and results."""
 
     kind: str
     path: Path = ()
@@ -28,7 +29,7 @@ Find: TypeAlias = Callable[[Judged], Iterator[Broken]]
 
 
 def unanswered(events: Events) -> Find:
-    """Calls that have no result in time."""
+    """Calls without a result before the next turn."""
 
     def find(judged: Judged) -> Iterator[Broken]:
         waiting: list[Event] = []
@@ -46,7 +47,7 @@ def unanswered(events: Events) -> Find:
 
 
 def orphans(events: Events) -> Find:
-    """Results that no call waits for."""
+    """Results without a call before them."""
 
     def find(judged: Judged) -> Iterator[Broken]:
         for event, is_known in _results(events(judged)):
@@ -57,7 +58,7 @@ def orphans(events: Events) -> Find:
 
 
 def duplicates(events: Events) -> Find:
-    """Second results of a call."""
+    """Further results of a call that has one."""
 
     def find(judged: Judged) -> Iterator[Broken]:
         seen: set[Any] = set()

@@ -1,8 +1,8 @@
-"""Fields that the providers' APIs have at the top of a request; their servers refuse any other one.
+"""The top-level fields of the providers' APIs; their servers refuse any other field.
 
-The names are those of the official SDKs' types, with older ones that the servers still take. Other servers that speak
-a dialect take fields of their own, so that a body is judged only where it names a model of the provider. A field that
-is in no list may be newer than the list: that is a warning.
+The names are those of the official SDKs' types, with older ones that the servers still accept. Other servers of a
+dialect accept fields of their own, so a body is checked only if it names a model of the provider. A field that is in no
+list may be newer than the list: that is a warning.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ RESPONSES = frozenset(
         "user",
     ]
 )
-# Bedrock and Vertex take two of them in the body that stand in headers elsewhere.
+# Two of them are headers elsewhere, and body fields on Bedrock and Vertex.
 ANTHROPIC = frozenset(
     [
         "anthropic_beta",
@@ -128,7 +128,7 @@ ANTHROPIC = frozenset(
         "workspace_id",
     ]
 )
-# The last two are of Vertex.
+# The last two are Vertex's.
 GEMINI = frozenset(
     [
         "cachedContent",
@@ -268,7 +268,7 @@ def foreign_fields(holder: Object, known: frozenset[str], path: Path) -> Iterato
 
 
 def unknown_fields(holder: Object, known: frozenset[str], path: Path) -> Iterator[Broken]:
-    """Fields of an object that no API had when its types were read, with the nearest that this one has."""
+    """Fields of an object that no known API has, with the most similar known field."""
     for key in holder:
         if key not in known and key not in _ALL:
             near = get_close_matches(key, known, 1, 0.75)

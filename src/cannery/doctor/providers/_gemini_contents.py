@@ -1,4 +1,4 @@
-"""Contents of a Gemini body, whose keys are spelled in two ways."""
+"""Contents of a Gemini body, whose keys have two spellings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PATTERN = r"[A-Za-z_][A-Za-z0-9_.:-]*"
 
 
 def spelled(holder: Object, key: str) -> str:
-    """The key as an object spells it; camelCase if it has neither."""
+    """The key in the spelling that an object uses; camelCase if it has neither."""
     snake = re.sub(r"[A-Z]", lambda found: f"_{found[0].lower()}", key)
     return snake if snake in holder and key not in holder else key
 

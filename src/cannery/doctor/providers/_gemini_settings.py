@@ -1,4 +1,4 @@
-"""What Gemini refuses in tools and settings, most of it by the model of a request."""
+"""Rules of Gemini for tools and settings, most of them by the model of a request."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _inner(schema: Object, path: Path) -> Iterator[Broken]:
         yield from _inner(schema["items"], (*path, "items"))
 
 
-# Keywords of JSON Schema that Gemini's own Schema has no field for, so that the server cannot read the body.
+# Keywords of JSON Schema without a field in Gemini's own Schema, so that the server cannot parse the body.
 _NO_FIELDS = (
     *(
         "$schema",
@@ -143,7 +143,7 @@ def _keywords(judged: Judged) -> Iterator[Broken]:
     key = spelled(config, "responseSchema")
     for start, schema in (*schemas, ((*path, key), config.get(key))):
         for where, held in walk(schema, start):
-            # Below properties stand names that somebody chose.
+            # The keys of properties are free-form names.
             for name in held if where[-1] != "properties" else ():
                 if name in _NO_FIELDS:
                     yield (

@@ -1,7 +1,7 @@
-"""What OpenAI's models differ in, told by their names. A name that is none of OpenAI's tells nothing.
+"""Differences between OpenAI's models, by name. A name of another company's model has no known properties.
 
 Sources: https://developers.openai.com/api/docs/guides/reasoning and the models' pages, read 2026-11-18; server errors
-and requests that the server took (2025, 2026).
+and requests that the server accepted (2025, 2026).
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-# Names of models that other companies serve under OpenAI's API have a slash or a colon.
+# Models of other companies with OpenAI's API have a slash or a colon in their names.
 _NAME = re.compile(
     r"(?:(?P<series>o)(?P<number>\d)|gpt-(?P<major>\d+)(?:\.(?P<minor>\d+))?)(?P<rest>.*)"
 )
 
 
 class Model(NamedTuple):
-    """A model of OpenAI's: whether it reasons, its version, and what else its name says."""
+    """A model of OpenAI: whether it reasons, its version, and the rest of its name."""
 
     name: str
     is_reasoning: bool
@@ -30,7 +30,7 @@ class Model(NamedTuple):
 
 
 def model_of(name: str | None) -> Model | None:
-    """The model that a name tells of; None for any other name."""
+    """Parse the name of a model; None if it is not one of OpenAI's."""
     found = _NAME.fullmatch(name or "")
     if found is None or any(mark in found["rest"] for mark in "/:"):
         return None
@@ -44,9 +44,10 @@ def model_of(name: str | None) -> Model | None:
 
 
 def refuses_sampling(model: Model | None, effort: object) -> bool:
-    """Whether a model takes the default of temperature and top_p only.
+    """Whether a model accepts only the default of temperature and top_p.
 
-    o1, o3, o4 and GPT-5 always do; from GPT-5.1 on it depends on the effort, and without reasoning they take them.
+    o1, o3, o4 and GPT-5 always do; from GPT-5.1 on it depends on the effort, and without reasoning they accept other
+    values.
     """
     if model is None or not model.is_reasoning:
         return False
@@ -56,27 +57,27 @@ def refuses_sampling(model: Model | None, effort: object) -> bool:
 
 
 def takes_max_tokens(model: Model | None) -> bool:
-    """Whether a model takes ``max_tokens`` in Chat Completions."""
+    """Whether a model accepts ``max_tokens`` in Chat Completions."""
     return model is None or not model.is_reasoning
 
 
 def takes_stop(model: Model | None) -> bool:
-    """Whether a model takes ``stop``: o3, o4-mini and GPT-5 do not; o1 and o3-mini were recorded with it."""
+    """Whether a model accepts ``stop``: o3, o4-mini and GPT-5 do not; o1 and o3-mini were recorded with it."""
     if model is None or not model.is_reasoning:
         return True
     return model.name.startswith(("o1", "o3-mini"))
 
 
 def hears(model: Model | None) -> bool:
-    """Whether a model takes audio; one that is not known gets the benefit of the doubt."""
+    """Whether a model accepts audio; unknown models are assumed to."""
     return model is None or "audio" in model.rest or "realtime" in model.rest
 
 
 def searches(model: Model | None) -> bool:
-    """Whether a model takes ``web_search_options`` in Chat Completions."""
+    """Whether a model accepts ``web_search_options`` in Chat Completions."""
     return model is None or "search" in model.rest
 
 
 def takes_instructions(model: Model | None) -> bool:
-    """Whether a model takes system and developer messages: o1-mini and o1-preview do not."""
+    """Whether a model accepts system and developer messages: o1-mini and o1-preview do not."""
     return model is None or not model.name.startswith(("o1-mini", "o1-preview"))

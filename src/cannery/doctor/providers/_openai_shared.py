@@ -18,13 +18,13 @@ PATTERN = r"[A-Za-z0-9_-]+"
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 API = "https://platform.openai.com/docs/api-reference"
 _MARKS = 4
-# Files that the server was recorded to refuse, or that its list does not have: sound and moving pictures.
+# Types of files that the server was recorded to refuse, or that are not in its list.
 _NO_FILES = ("audio/", "video/")
 Found = Iterable[tuple[Path, Any]]
 
 
 def top_fields(fields: Fields, known: frozenset[str]) -> Callable[[Judged], Iterator[Broken]]:
-    """Fields at the top of a body for a model of OpenAI's that the API does not have."""
+    """Top-level fields that the API does not have, for a model of OpenAI."""
 
     def find(judged: Judged) -> Iterator[Broken]:
         if model_of(judged.model):
@@ -36,7 +36,7 @@ def top_fields(fields: Fields, known: frozenset[str]) -> Callable[[Judged], Iter
 def image_problems(
     code: str, images: Callable[[Judged], Found]
 ) -> Callable[[Judged], Iterator[Broken]]:
-    """What is wrong with the images of a body, of one kind of problem."""
+    """The errors of one kind in the images of a body."""
 
     def find(judged: Judged) -> Iterator[Broken]:
         for path, url in images(judged):
@@ -69,7 +69,7 @@ def _image(url: Any, path: Path) -> Iterator[tuple[str, Broken]]:
 
 
 def file_problems(part: Object, key: str, path: Path) -> Iterator[tuple[str, Broken]]:
-    """What is wrong with a file in base64."""
+    """The errors of a base64 file."""
     data = part.get(key)
     if data is None:
         return
@@ -103,7 +103,7 @@ def stream_options(judged: Judged) -> Iterator[Broken]:
 
 
 def breakpoints(judged: Judged) -> Iterator[Broken]:
-    """More explicit cache marks than four."""
+    """More than four explicit cache marks."""
     marked = [
         path for path, held in walk(judged.body) if held.get("prompt_cache_breakpoint") is not None
     ]
@@ -112,14 +112,14 @@ def breakpoints(judged: Judged) -> Iterator[Broken]:
 
 
 def set_media_note(judged: Judged, path: Path, kind: str) -> str | None:
-    """Put a line of text in the place of a part that cannot be sent."""
+    """Replace a part that cannot be sent by a line of text."""
     part = at(judged.body, path)
     put(judged.body, path, {"type": kind, "text": f"[{part.get('type')} left out]"})
     return f"replaced the {part.get('type')} part by a line of text"
 
 
 def rename(judged: Judged, path: Path) -> str | None:
-    """Give a legal name to what has none."""
+    """Replace a name by a legal one."""
     old = at(judged.body, path)
     put(judged.body, path, legal_name(old, PATTERN, 64))
     return f"renamed {old!r} to {at(judged.body, path)}"

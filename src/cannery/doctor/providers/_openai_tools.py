@@ -31,10 +31,10 @@ def tool_checks(
     named: Callable[[Judged], list[tuple[Path, Any]]],
     page: str,
 ) -> tuple[Check, ...]:
-    """The rules for the functions of a body and for whatever has a name among its tools."""
+    """The rules for the functions of a body, and for the names of all its tools."""
 
     def own(judged: Judged) -> Found:
-        """Functions for a model of OpenAI's, which alone is strict about strict schemas."""
+        """The functions, for a model of OpenAI; other models do not enforce strict schemas."""
         return functions(judged) if model_of(judged.model) else ()
 
     def names(judged: Judged) -> Iterator[Broken]:
@@ -82,12 +82,12 @@ def _too_many(judged: Judged) -> Iterator[Broken]:
 
 
 def _not_objects(functions: Callable[[Judged], Found]) -> Callable[[Judged], Iterator[Broken]]:
-    """Schemas of functions that are not those of an object."""
+    """Schemas of functions whose type is not object."""
 
     def find(judged: Judged) -> Iterator[Broken]:
         for path, function in functions(judged):
             schema, where = function.get("parameters"), (*path, "parameters")
-            # A schema without anything says that there are no parameters.
+            # An empty schema means that there are no parameters.
             if schema not in (None, {}):
                 yield from schema_problems(schema, where, needs_type=True)
 
@@ -97,7 +97,7 @@ def _not_objects(functions: Callable[[Judged], Found]) -> Callable[[Judged], Ite
 def _without_items(
     functions: Callable[[Judged], Found],
 ) -> Callable[[Judged], Iterator[Broken]]:
-    """Lists in schemas that do not say of what."""
+    """Arrays in schemas without ``items``."""
 
     def find(judged: Judged) -> Iterator[Broken]:
         for path, function in functions(judged):

@@ -1,4 +1,4 @@
-"""The items of a Responses body: what they are, and whether a part of the conversation lies on the server."""
+"""The items of a Responses body: their kinds, and whether a part of the conversation is stored on the server."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def key_of(item: Object) -> Any:
 
 
 def has_state(judged: Judged) -> bool:
-    """Whether a part of the conversation lies on the server."""
+    """Whether a part of the conversation is stored on the server."""
     body = judged.body
     named = body.get("previous_response_id") or body.get("conversation") or body.get("prompt")
     return bool(named) or any(kind_of(item) == "item_reference" for _, item in items_of(judged))

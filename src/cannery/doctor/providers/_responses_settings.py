@@ -1,4 +1,4 @@
-"""What OpenAI Responses refuses in tools and settings, most of it by the model of a request."""
+"""Rules of OpenAI Responses for tools and settings, most of them by the model of a request."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""What Anthropic Messages refuses in messages and tools; the settings stand in ``_anthropic_settings``.
+"""Rules of Anthropic Messages for messages and tools; ``_anthropic_settings`` has those for settings.
 
-The server joins neighbouring messages of one role, so that calls and results are paired over joined turns. Recorded
-requests that it took (2025, 2026) bound the rules: a conversation may begin with the assistant, an answered call id may
-come again in a later turn, white space may stand beside a call, and Claude 3 does not compare a picture with its media
-type.
+The server joins adjacent messages of one role, so calls and results are paired over joined turns. The rules allow
+everything in recorded requests that the server accepted (2025, 2026): a conversation may begin with the assistant, an
+answered call id may occur again in a later turn, white space is allowed beside a call, and Claude 3 does not compare an
+image with its media type.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def _blank(judged: Judged) -> Iterator[Broken]:
         for path, block in blocks:
             if path[-1] == "content":
                 continue
-            # White space beside a call was recorded as taken; no text at all is not.
+            # Blank text beside a call was accepted in a recorded request; empty text is refused.
             if (
                 block.get("type") == "text"
                 and is_blank(block.get("text"))

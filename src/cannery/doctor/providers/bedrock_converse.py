@@ -1,9 +1,9 @@
-"""What Bedrock Converse refuses, whichever model is asked.
+"""Rules of Bedrock Converse that do not depend on the model.
 
-Rules: the service model of botocore 1.44 (patterns, lengths, required members), the API reference and the user guide of
-AWS, and errors that were quoted in public. Recorded requests that the server took (2025, 2026) bound them: names of
-documents may have underscores, a conversation may begin with the assistant or have two messages of a user in a row, and
-white space may stand beside words. The URL names the model.
+Sources: the service model of botocore 1.44 (patterns, lengths, required members), the API reference and the user guide
+of AWS, and publicly quoted errors. The rules allow everything in recorded requests that the server accepted (2025,
+2026): names of documents may have underscores, a conversation may begin with the assistant or have two user messages in
+a row, and white space is allowed around text. The URL names the model.
 """
 
 from __future__ import annotations
@@ -68,13 +68,13 @@ def _blocks(judged: Judged) -> Held:
 
 
 def _all_blocks(judged: Judged) -> Iterator[tuple[Path, Object]]:
-    """Blocks at any depth, but nothing in the inputs and outputs of tools."""
+    """Blocks at any depth, except in inputs and outputs of tools."""
     for key in ("system", "messages"):
         yield from walk(judged.body.get(key), (key,), ("input", "json"))
 
 
 def _held(judged: Judged, *kinds: str) -> Held:
-    """What blocks of these kinds hold, with the block: only calls and results of the client."""
+    """The values of some kinds of blocks, with the block; server tools are excluded."""
     for path, block, _ in _blocks(judged):
         for kind in kinds:
             held = block.get(kind)
@@ -87,7 +87,7 @@ def _held(judged: Judged, *kinds: str) -> Held:
 
 def _no_messages(judged: Judged) -> Iterator[Broken]:
     given = judged.body.get("messages")
-    # A prompt that is kept elsewhere brings its own.
+    # A stored prompt contains its own messages.
     is_prompt = given in (None, []) and bool(judged.body.get("promptVariables"))
     if not is_prompt and (not isinstance(given, list) or not given):
         yield ("messages",), "messages is required: a list of at least one"
@@ -168,7 +168,7 @@ def _counts(judged: Judged) -> Iterator[Broken]:
 
 
 def _events(judged: Judged) -> Iterator[Event]:
-    """Calls are answered in the next message; a message of the system stands for nothing."""
+    """Calls must be answered in the next message; system messages are ignored."""
     for path, message in _messages(judged):
         role = message.get("role")
         if role == "assistant":
@@ -183,7 +183,7 @@ def _events(judged: Judged) -> Iterator[Event]:
 
 
 def _answer(judged: Judged, path: Path) -> str | None:
-    """Add an error result, in the next message where that has results."""
+    """Add an error result, in the next message if that has results."""
     name = at(judged.body, path)["toolUse"].get("toolUseId")
     told = {"toolUseId": name, "content": [{"text": NO_RESULT}], "status": "error"}
     place = int(path[1]) + 1
@@ -207,7 +207,7 @@ def _say_result(judged: Judged, path: Path) -> str | None:
 
 
 def _drop_block(judged: Judged, path: Path) -> str | None:
-    """Take a block away, and its message where that says nothing else."""
+    """Remove a block, and its message if it has no other."""
     holder = path[:-1] if isinstance(path[-1], int) else path
     if (
         path[0] == "messages"

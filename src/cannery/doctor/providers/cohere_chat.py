@@ -1,7 +1,7 @@
-"""What Cohere's chat refuses (``POST /v2/chat``).
+"""Rules of Cohere's chat (``POST /v2/chat``).
 
-Rules: the types of cohere 7.3.1, the API reference (docs.cohere.com/reference/chat), and errors that were quoted in
-public. Fields of ``/v1/chat`` are refused by this path.
+Sources: the types of cohere 7.3.1, the API reference (docs.cohere.com/reference/chat), and publicly quoted errors. This
+path refuses the fields of ``/v1/chat``.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _PARTS = {
     "system": ("text",),
     "tool": ("text", "document"),
 }
-# Of ``/v1/chat``, which this path does not take.
+# Fields of ``/v1/chat``, which this path refuses.
 _OLD = ("message", "chat_history", "preamble", "connectors", "conversation_id", "tool_results")
 
 

@@ -1,7 +1,7 @@
-"""What Gemini's generateContent refuses; keys are read in both spellings, camelCase and snake_case.
+"""Rules of Gemini's generateContent; keys are read in both spellings, camelCase and snake_case.
 
-The server joins neighbouring contents of one role. Recorded requests that it took (2025, 2026) bound the rules: media
-types are not compared with the bytes, and results may stand in any order.
+The server joins adjacent contents of one role. The rules allow everything in recorded requests that the server accepted
+(2025, 2026): media types are not compared with the bytes, and results may be in any order.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _parts(judged: Judged) -> Iterator[tuple[Object, Path, Object]]:
 
 
 def _turns(judged: Judged) -> list[tuple[str, list[Part]]]:
-    """The turns, neighbours of one role as one."""
+    """The turns: adjacent contents of one role are one."""
     turns: list[tuple[str, list[Part]]] = []
     for content, path, part in _parts(judged):
         role = "model" if content.get("role") == "model" else "user"
@@ -159,7 +159,7 @@ def _unanswered(judged: Judged) -> Iterator[Broken]:
 
 
 def _left(calls: list[Part], responses: list[Object]) -> Iterator[tuple[Path, Object]]:
-    """The calls that no response answers: by id where both have one, else by name."""
+    """The calls without a response: paired by id if both have one, otherwise by name."""
     free = list(responses)
     for path, part in calls:
         call = get(part, "functionCall")
@@ -281,7 +281,7 @@ def _wrap(judged: Judged, path: Path) -> str | None:
 
 
 def _unsigned(judged: Judged) -> Iterator[Broken]:
-    """The first call of each step in the turn that goes on must have its signature."""
+    """The first call of each step in the current turn must have its signature."""
     if not needs_signatures(judged.model):
         return
     contents = contents_of(judged)
@@ -293,7 +293,7 @@ def _unsigned(judged: Judged) -> Iterator[Broken]:
 
 
 def _is_asked(content: Object) -> bool:
-    """Whether the user says something here, so that a new turn begins."""
+    """Whether a content has text of the user, which begins a new turn."""
     parts = objects(content.get("parts"), ())
     return content.get("role") != "model" and any(
         isinstance(part.get("text"), str) for _, part in parts
@@ -351,7 +351,7 @@ def _of_media(code: str) -> Any:
     return find
 
 
-# What Gemini has no reader for (https://ai.google.dev/gemini-api/docs/image-understanding and its neighbours).
+# Types that Gemini cannot read (https://ai.google.dev/gemini-api/docs/image-understanding and related pages).
 _UNREAD = ("image/gif", "image/svg+xml", "image/tiff", "image/bmp", "image/x-icon")
 
 

@@ -1,8 +1,8 @@
-"""What Gemini's Interactions API refuses (``POST /v1beta/interactions``).
+"""Rules of Gemini's Interactions API (``POST /v1beta/interactions``).
 
-Rules: the types and docstrings of google-genai 3.1.0 (``google.genai.interactions``) and the guide
-(ai.google.dev/gemini-api/docs/interactions). What an earlier interaction said is not in a body that goes on from it, so
-that its results are not judged there.
+Sources: the types and docstrings of google-genai 3.1.0 (``google.genai.interactions``) and the guide
+(ai.google.dev/gemini-api/docs/interactions). A body that continues an earlier interaction does not contain its steps,
+so the results in such a body are not checked.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _SPOKEN = ("user_input", "model_output")
 
 
 def _steps(judged: Judged) -> list[tuple[Path, Object]]:
-    """What the input lists; one content alone is its own list."""
+    """The steps of the input; a single content is a list of one."""
     given = judged.body.get("input")
     if isinstance(given, dict):
         return [(("input",), given)]
@@ -60,7 +60,7 @@ def _spoken(judged: Judged) -> Iterator[tuple[Path, Object, bool]]:
         if kind in _CONTENTS:
             yield path, step, False
         if kind == "function_result":
-            # A result that is no list is whatever the function gave.
+            # A result that is not a list is the raw value of the function.
             for where, content in objects(step.get("result"), (*path, "result")):
                 yield where, content, True
             continue
@@ -128,7 +128,7 @@ def _media(code: str) -> Find:
 
 
 def _broken_medium(content: Object) -> tuple[str, str] | None:
-    """What is wrong with a medium, as code and sentence."""
+    """The error of a media content, as code and text."""
     data, uri = content.get("data"), content.get("uri")
     if (data is None) == (uri is None):
         return "media-source", "a medium has data or a uri"
@@ -177,7 +177,7 @@ def _say_result(judged: Judged, path: Path) -> str | None:
 
 
 def _listed(judged: Judged, path: Path) -> Path:
-    """The path of a step in a list; an input that is one step alone becomes a list of one."""
+    """The path of a step in a list; a single step as input is first converted to a list."""
     if len(path) > 1:
         return path
     judged.body["input"] = [judged.body["input"]]
@@ -185,7 +185,7 @@ def _listed(judged: Judged, path: Path) -> Path:
 
 
 def _behind(judged: Judged, place: int, kinds: tuple[str, ...]) -> int:
-    """The place behind the steps of some kinds that stand here."""
+    """The position after a run of steps of some kinds."""
     steps = judged.messages
     while (
         place < len(steps) and isinstance(steps[place], dict) and steps[place].get("type") in kinds

@@ -1,7 +1,7 @@
-"""What Mistral's chat refuses.
+"""Rules of Mistral's chat.
 
-Rules: the validator that Mistral publishes (mistral-common 1.13.0), the types of mistralai 3.7.0, and errors of the API
-that were quoted in public. Models with tokenizers from v13 on take any id of a call; the others want nine characters.
+Sources: the validator that Mistral publishes (mistral-common 1.13.0), the types of mistralai 3.7.0, and publicly quoted
+errors of the API. Models with tokenizers from v13 on accept any call id; the others require nine characters.
 """
 
 from __future__ import annotations

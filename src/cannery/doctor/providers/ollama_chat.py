@@ -1,7 +1,7 @@
-"""What Ollama's chat refuses (``POST /api/chat``).
+"""Rules of Ollama's chat (``POST /api/chat``).
 
-Rules: the Go structs of the server (ollama/ollama at fb30760, ``api/types.go`` and ``server/routes.go``), which refuse
-what does not fit them, and ignore what they do not know: a setting outside of ``options`` has no effect.
+Source: the Go structs of the server (ollama/ollama at fb30760, ``api/types.go`` and ``server/routes.go``), which refuse
+values of other types, and ignore unknown fields: a setting outside ``options`` has no effect.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _OPTIONS: dict[str, tuple[type, ...]] = {
 
 
 def _lower(judged: Judged) -> Iterator[Broken]:
-    """Roles that the server does not know; it does not mind capitals."""
+    """Roles that the server does not know; it ignores case."""
     given = judged.body.get("messages")
     for index, message in enumerate(given if isinstance(given, list) else ()):
         if not isinstance(message, dict):
@@ -90,7 +90,7 @@ def _images(judged: Judged) -> Iterator[Broken]:
 
 
 def _strip(judged: Judged, path: Any) -> str | None:
-    """Take away the head of a data URL."""
+    """Remove the head of a data URL."""
     images = judged.messages[path[1]]["images"]
     head, _, data = str(images[path[3]]).partition(",")
     if not head.lower().startswith("data:") or decoded(data) is None:

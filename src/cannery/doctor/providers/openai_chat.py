@@ -1,6 +1,6 @@
-"""What OpenAI Chat Completions refuses; rules of a model apply only to names that are OpenAI's own.
+"""Rules of OpenAI Chat Completions; rules of a model apply only to names of OpenAI's models.
 
-Many servers speak this API. A rule here is OpenAI's, and none that a recorded request of any of them broke.
+Many servers have this API. The rules are OpenAI's, without those that a recorded request to any of these servers broke.
 """
 
 from __future__ import annotations

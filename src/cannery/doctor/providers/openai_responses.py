@@ -1,4 +1,4 @@
-"""What OpenAI Responses refuses: ``call_id`` pairs a call with its output, reasoning goes with the next item."""
+"""Rules of OpenAI Responses: ``call_id`` pairs a call with its output, reasoning precedes its item."""
 
 from __future__ import annotations
 
@@ -288,7 +288,7 @@ def _encrypted(judged: Judged) -> Iterator[Broken]:
 
 
 def _is_foreign(held: Any) -> bool:
-    """Whether a payload is no base64 in either alphabet, or a signature of Anthropic's."""
+    """Whether a payload is not base64 in either alphabet, or is a signature of Anthropic's."""
     data = decoded(held, urlsafe=True)
     return data is None or (decoded(held) or b"")[:1] == b"\x12"
 

@@ -1,8 +1,8 @@
-"""Sessions of agents as files: judged and mended line by line, so that the agent itself can resume them.
+"""Sessions of agents as files: checked and fixed line by line, so that the agent itself can resume them.
 
-Every module is named after an import format and has one function, ``open_session``. It gives the history that the agent
-would send as a body of its dialect, made of the very objects of the file's lines; what a check changes there is a
-change of a line. Lines that nothing changed are written as they were, byte for byte.
+Every module is named after an import format and has one function, ``open_session``. A session gives the history that
+the agent would send as a body of its dialect, made of the same objects as the file's lines; a change in the body is a
+change of a line. Unchanged lines are written byte for byte.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["MendedSession", "Session", "examine_session", "has_session", "mend_s
 
 
 class MendedSession(Struct, frozen=True):
-    """A session file that was mended: its bytes, what was changed, and what is still broken."""
+    """A fixed session file: its bytes, the changes, and the remaining findings."""
 
     data: bytes
     changes: tuple[Change, ...]
@@ -29,7 +29,7 @@ class MendedSession(Struct, frozen=True):
 
 
 def has_session(form: str) -> bool:
-    """Whether the files of a format can be judged and mended as what they are."""
+    """Whether files of a format can be checked and fixed as sessions."""
     return importlib.util.find_spec(f"{__name__}.{form}") is not None
 
 
@@ -39,14 +39,14 @@ def _open(data: bytes, form: str) -> Session:
 
 
 def examine_session(data: bytes, form: str) -> tuple[Finding, ...]:
-    """What is known to break the agent's provider, and the lines that are damaged; paths begin with the line."""
+    """Find damaged lines, and violations of the rules of the agent's provider; paths begin with the line."""
     session = _open(data, form)
     found = judge(session.judged(), session.dialect, is_request=False, place=session.place)
     return (*session.damage(), *found)
 
 
 def mend_session(data: bytes, form: str) -> MendedSession:
-    """The same file with its broken records mended and its damaged lines left out."""
+    """Fix the records of a file, and remove its damaged lines."""
     session = _open(data, form)
     damaged = [Change(each.code, each.path, "removed the line") for each in session.damage()]
     mended = mend(session.judged(), session.dialect, is_request=False, place=session.place)

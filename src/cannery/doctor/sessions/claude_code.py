@@ -1,8 +1,8 @@
-"""Claude Code's transcripts: lines that are chained by ``parentUuid``, each with a message of Anthropic's API.
+"""Claude Code's transcripts: lines chained by ``parentUuid``, each with a message of Anthropic's API.
 
-What the agent sends on resuming is the chain that ends in the last line, from the last compaction on. Of one message
-several lines may hold a block each, and results of calls that were made at once hang beside the chain, each on its own
-call. Seen with Claude Code 2.1.
+On resuming, the agent sends the chain that ends in the last line, from the last compaction on. Several lines may
+contain one block each of the same message, and results of parallel calls are beside the chain, each below its own call.
+Seen with Claude Code 2.1.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from cannery.doctor.contract import Object
 from cannery.doctor.sessions.contract import Line, Session, line_bytes, text_of
 
 _SPOKEN = ("user", "assistant", "message")
-# What a line says about where and when it was written, which a new one shares with the line before it.
+# Fields about the context of a line, which a new one copies from the line before it.
 _SHARED = (
     "isSidechain",
     "userType",
@@ -35,7 +35,7 @@ class Transcript(Session):
     dialect = "anthropic_messages"
 
     def history(self) -> Iterator[tuple[Any, Line]]:
-        """The messages of the chain; those of one API message stand together."""
+        """The messages of the chain; the lines of one API message are adjacent."""
         spoken = [line for line in self.lines if _is_spoken(line)]
         chain = self._chain(spoken)
         answers = frozenset(filter(None, chain.values()))
@@ -47,7 +47,7 @@ class Transcript(Session):
             message, own = line.object["message"], text_of(line.object["message"].get("id"))
             place = len(found)
             if own and own in known:
-                # It is mostly the one before.
+                # It is usually the previous one.
                 while found[place - 1][0].get("id") != own:
                     place -= 1
             known.add(own)
@@ -55,7 +55,7 @@ class Transcript(Session):
         yield from found
 
     def _chain(self, spoken: list[Line]) -> dict[str, str]:
-        """The lines from the last one up, by uuid, with the id of their message."""
+        """The lines from the last one up to the root, by uuid, with the id of their message."""
         above = {
             text_of(line.object.get("uuid")): line for line in self.lines if line.object.get("uuid")
         }
@@ -73,7 +73,7 @@ class Transcript(Session):
         return chain
 
     def _before(self, name: str) -> str:
-        """The line before one that names no parent, as in old transcripts."""
+        """The line before one without a parent, as in old transcripts."""
         last = ""
         for line in self.lines:
             own = text_of(line.object.get("uuid"))
@@ -83,7 +83,7 @@ class Transcript(Session):
         return ""
 
     def model(self) -> str | None:
-        """The model that answered last."""
+        """The model of the last answer."""
         made = [text_of(message.get("model")) for message, _ in self.said]
         return next((name for name in reversed(made) if name and not name.startswith("<")), None)
 
@@ -96,7 +96,7 @@ class Transcript(Session):
         }
 
     def new_line(self, message: Any, behind: Line | None) -> bytes:
-        """A line that hangs on the one before it."""
+        """A line whose parent is the one before it."""
         before = behind.object if behind is not None else {}
         own = _uuid(before, message)
         value: Object = {"parentUuid": before.get("uuid")}
@@ -105,7 +105,7 @@ class Transcript(Session):
         return line_bytes(value)
 
     def relink(self, gone: list[Line], added: list[tuple[Any, Line | None]]) -> None:
-        """Hang the lines behind a change on what is now before them."""
+        """Update the parents of the lines after a change."""
         parents = {text_of(line.object.get("uuid")): line.object.get("parentUuid") for line in gone}
         for line in self.lines:
             parent = text_of(line.object.get("parentUuid"))
@@ -117,7 +117,7 @@ class Transcript(Session):
                 self._hang(behind, _uuid(behind.object, message))
 
     def _hang(self, behind: Line, own: str) -> None:
-        """Put a new line between one and the next of the chain; other lines of its message stay where they are."""
+        """Insert a new line between one and the next of the chain; other lines of its message keep their parents."""
         name, message = behind.object.get("uuid"), behind.object.get("message")
         identifier = message.get("id") if isinstance(message, dict) else None
         for line in self.lines:
@@ -130,7 +130,7 @@ class Transcript(Session):
 
     @staticmethod
     def _replace(line: Line, parent: str | None) -> None:
-        """Name another parent, and leave the other bytes of the line as they are."""
+        """Change the parent, and preserve the other bytes of the line."""
         old, line.value["parentUuid"] = line.object.get("parentUuid"), parent
         for spelling in (f'"parentUuid":"{old}"', f'"parentUuid": "{old}"'):
             if line.raw.count(spelling.encode()) == 1:
@@ -143,7 +143,7 @@ class Transcript(Session):
 
 
 def _uuid(before: Object, message: Any) -> str:
-    """An id for a new line, the same every time."""
+    """A deterministic id for a new line."""
     return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{before.get('uuid')} {message}"))
 
 
@@ -155,7 +155,7 @@ def _is_spoken(line: Line) -> bool:
 
 
 def _is_sent(line: Line, chain: dict[str, str], answers: frozenset[str]) -> bool:
-    """Whether a line is of the chain, or beside it as a part of the same message or the result of one."""
+    """Whether a line is in the chain, or beside it as a part or a result of a message in the chain."""
     value, message = line.object, line.object["message"]
     if not chain or not value.get("uuid") or value["uuid"] in chain:
         return True
@@ -172,5 +172,5 @@ def _is_result(message: Any) -> bool:
 
 
 def open_session(data: bytes) -> Session:
-    """A transcript."""
+    """Open a transcript."""
     return Transcript(data)

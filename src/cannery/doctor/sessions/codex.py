@@ -1,7 +1,7 @@
 """Codex' rollouts: lines of ``{timestamp, type, payload}``, of which a ``response_item`` is an item of Responses.
 
-What the agent sends on resuming are the items since the last compaction, which holds its own, without the turns that
-were rolled back. Older rollouts have the items themselves as lines. Seen with Codex 0.169.
+On resuming, the agent sends the items since the last compaction, including those stored in it, without the turns that
+were rolled back. Older rollouts have the bare items as lines. Seen with Codex 0.169.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Rollout(Session):
     key = "input"
 
     def history(self) -> Iterator[tuple[Any, Line]]:
-        """The items that still count, each with its line."""
+        """The items that the agent would send, each with its line."""
         found: list[tuple[Any, Line]] = []
         for line in self.lines:
             kind, payload = line.object.get("type"), line.object.get("payload")
@@ -64,7 +64,7 @@ class Rollout(Session):
         }
 
     def new_line(self, message: Any, behind: Line | None) -> bytes:
-        """A line like the one before it."""
+        """A line in the form of the one before it."""
         before = behind.object if behind is not None else {}
         if behind is not None and "payload" not in before:
             return line_bytes(message)
@@ -72,7 +72,7 @@ class Rollout(Session):
         return line_bytes({**value, "payload": message})
 
     def written(self) -> bytes:
-        """The file; items of a compaction are changed where they are."""
+        """The file; items of a compaction are changed in place."""
         for line in self.lines:
             payload = line.object.get("payload")
             if line.object.get("type") == "compacted" and isinstance(payload, dict):
@@ -80,7 +80,7 @@ class Rollout(Session):
         return super().written()
 
     def _compact(self, payload: Object) -> None:
-        """Give a compaction the items that are left of its own, and those that were added among them."""
+        """Update the items of a compaction: its remaining ones, and those added among them."""
         kept = payload.get("replacement_history")
         own = {id(item) for item in kept or ()}
         if not own or not any(id(message) in own for message, _ in self.said):
@@ -111,5 +111,5 @@ def _rolled_back(found: list[tuple[Any, Line]], event: Object) -> list[tuple[Any
 
 
 def open_session(data: bytes) -> Session:
-    """A rollout."""
+    """Open a rollout."""
     return Rollout(data)

@@ -1,7 +1,8 @@
-"""What the sessions of agents share: lines that are kept as bytes, and a body that is made of their values.
+"""Common parts of agents' sessions: lines that keep their bytes, and a body built from their values.
 
-After a change the body is compared with the lines by the identity of its messages: one that is gone takes its line
-along, a new one gets a line behind the message before it, and a line whose value changed is written again.
+After a change the body is compared with the lines by the identity of its messages: the line of a removed message is
+removed, an added message gets a line after that of the message before it, and a line whose value changed is written
+again.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ DAMAGED = "a line of the file, which the agent reads line by line"
 
 
 class Line:
-    """One line: its bytes, its value if it is JSON, and the text of that value to find changes by."""
+    """One line: its bytes, its value if it is JSON, and the original text of that value, to detect changes."""
 
     __slots__ = ("before", "number", "raw", "value")
 
@@ -39,7 +40,7 @@ class Line:
 
     @property
     def object(self) -> Object:
-        """Its value; {} where that is no object."""
+        """Its value; {} if that is not an object."""
         return self.value if isinstance(self.value, dict) else {}
 
 
@@ -54,12 +55,12 @@ def _value(raw: bytes) -> Any:
 
 
 def spelled(value: Any) -> str:
-    """A value as compact JSON text, half surrogate pairs and all."""
+    """A value as compact JSON text, including lone surrogates."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 class Session:
-    """The lines of a session and the body that they say; a format says which lines those are."""
+    """The lines of a session and the body built from them; a format selects the lines."""
 
     dialect = ""
     key = "messages"
@@ -75,28 +76,28 @@ class Session:
         """The messages that the agent would send, each with its line."""
 
     def model(self) -> str | None:
-        """The model that the session goes on with."""
+        """The model that the session continues with."""
         return None
 
     def makers(self) -> dict[int, str]:
-        """Which model made a message, by its position."""
+        """The model that made each message, by position."""
         return {}
 
     @abstractmethod
     def new_line(self, message: Any, behind: Line | None) -> bytes:
-        """The line of a message that was added."""
+        """The line for a message that was added."""
 
     def relink(self, gone: list[Line], added: list[tuple[Any, Line | None]]) -> None:
-        """Mend what refers to lines that are gone, or to those that have a new one behind them."""
+        """Update references to removed lines, and to lines with a new one after them."""
 
     def judged(self) -> Judged:
-        """The body as the checks take it."""
+        """The body as input of the checks."""
         if self._judged is None:
             self._judged = Judged(self.body, self.model(), 0, self.makers())
         return self._judged
 
     def damage(self) -> list[Finding]:
-        """The lines that are torn or hold NUL bytes."""
+        """The lines that are truncated or contain NUL bytes."""
         return [
             Finding(
                 "line-damaged",
@@ -113,7 +114,7 @@ class Session:
         ]
 
     def place(self, path: Path) -> str:
-        """A path of the body, with the line in the place of the message."""
+        """A path of the body, with the line number for the message."""
         match path:
             case (self.key, int(index), *rest):
                 lines = {id(message): line.number for message, line in self.said}
@@ -124,7 +125,7 @@ class Session:
                 return path_text(path)
 
     def written(self) -> bytes:
-        """The file, with changed lines written again, added ones in their place and damaged ones left out."""
+        """The file, with changed lines rewritten, added ones inserted and damaged ones left out."""
         known = {id(message): line for message, line in self.said}
         kept = {id(message) for message in self.body[self.key]}
         added: list[tuple[Any, Line | None]] = []

@@ -1,8 +1,8 @@
-"""Gemini CLI's sessions: a header, a message a line, and lines that change what came before.
+"""Gemini CLI's sessions: a header, one message per line, and lines that change earlier ones.
 
-A message has its calls with their results beside its words, so that only some of what is found can be mended in place:
-the texts, and calls without a result. A message that is written again under its id replaces the first; ``$rewindTo``
-goes back to before a message. Seen with Gemini CLI 0.61.
+A message contains its calls with their results beside its text, so that only some violations can be fixed in place:
+texts, and calls without a result. A message with a known id replaces the earlier one; ``$rewindTo`` goes back to before
+a message. Seen with Gemini CLI 0.61.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class GeminiSession(Session):
             yield {"role": "user", "parts": answers}
 
     def model(self) -> str | None:
-        """The model that answered last."""
+        """The model of the last answer."""
         models = [
             text_of(message.get("model"))
             for line in self.lines
@@ -71,7 +71,7 @@ class GeminiSession(Session):
         return next(filter(None, reversed(models)), None)
 
     def written(self) -> bytes:
-        """The file, with the results that were added given to their calls; contents that are new are nothing else."""
+        """The file, with added results stored in their calls; other added contents are discarded."""
         held = {id(message) for message, _ in self.said}
         for content in self.body[self.key]:
             for part in content.get("parts", ()):
@@ -93,12 +93,12 @@ class GeminiSession(Session):
                 call["status"] = _FAILED
 
     def new_line(self, _: Any, __: Line | None) -> bytes:
-        """No line: what is new belongs to a call."""
+        """Return no line: an added result is stored in its call."""
         return b""
 
 
 def _messages(value: Object) -> Iterator[Object]:
-    """The messages of a line: itself, or those that a header or ``$set`` holds."""
+    """The messages of a line: itself, or those in a header or ``$set``."""
     facts = value.get("$set") if isinstance(value.get("$set"), dict) else value
     listed = facts.get("messages") if isinstance(facts, dict) else None
     for message in listed if isinstance(listed, list) else ():
@@ -109,5 +109,5 @@ def _messages(value: Object) -> Iterator[Object]:
 
 
 def open_session(data: bytes) -> Session:
-    """A session."""
+    """Open a session."""
     return GeminiSession(data)
