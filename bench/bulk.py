@@ -1,15 +1,16 @@
-"""Bulk translation of ShareGPT records to Chat beside its peers, per line.
+"""Bulk translation of ShareGPT records to Chat beside other libraries, per line.
 
     python bench/bulk.py [--quick] [--only CONTENDER] [--json FILE]
 
 The floor is ``orjson.loads`` + ``orjson.dumps`` of each line. As in ``translate.py``, every contender measures it in
-its own process, in the same shuffled rounds, in thread CPU time on one core. No peer but LangChain knows ShareGPT's
-names: for the others a loop renames two keys a turn, and their own types take it from there. Calls are our own row:
-nobody else reads them. We are measured twice: with a call of ``cannery.translate`` for every line, and with what
-``cannery translate`` does with a file, which is many lines at once.
+its own process, in the same shuffled rounds, in thread CPU time on one core. Among the peers only LangChain knows
+ShareGPT's role names: for the others a loop renames two keys per turn, and their own types do the rest. No peer reads
+records with calls, so these have a row for Cannery only. Cannery is measured twice: with a call of
+``cannery.translate`` for every line, and with the function of ``cannery translate`` for a file, which translates blocks
+of lines.
 
-What a second process gains is measured with the command itself, ``--jobs 1`` and ``--jobs 2`` in turns on a large file:
-by the clock, and in CPU time of all its processes. What it takes to start stands beside them, from a file of one line.
+The gain of a second process is measured with the command itself, ``--jobs 1`` and ``--jobs 2`` alternately on a large
+file: in wall-clock time, and in CPU time of all processes. The start time is measured as well, with a file of one line.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ CONTENDERS = ["cannery", "floor", "langchain", "litellm", "llm_rosetta"]
 GOAL = 5.0
 JOBS = 2
 LINES = 200_000
-Times = tuple[float, float]  # by the clock, and in CPU time of all processes
+Times = tuple[float, float]  # wall-clock time, and CPU time of all processes
 
 
 def _sentence(rng: random.Random, length: int) -> str:
@@ -48,7 +49,7 @@ def _sentence(rng: random.Random, length: int) -> str:
 
 
 def chats(rng: random.Random, count: int) -> list[bytes]:
-    """Conversations as people shared them: two to eight turns, short questions and long answers."""
+    """Conversations as people share them: two to eight turns, short questions and long answers."""
     lines = []
     for number in range(count):
         turns = []
@@ -110,7 +111,7 @@ def checked(lines: list[bytes], translate: Callable[[bytes], bytes]) -> None:
 
 
 def written(translate: Callable[[bytes, io.BytesIO], None], data: bytes, sink: io.BytesIO) -> None:
-    """A file translated into one that is there already, as the system keeps it in memory."""
+    """Translate a file into an existing buffer, which models the page cache."""
     sink.seek(0)
     translate(data, sink)
 
@@ -149,7 +150,7 @@ def measure(contender: str, rounds: int) -> Iterator[results.Row]:
 
 
 def command(file: Path, jobs: int) -> Times:
-    """How many seconds it takes to translate a file with so many processes."""
+    """The wall-clock and CPU time of translating a file with a number of processes."""
     words = ["translate", str(file), "--lines", "--from", "sharegpt", "--to", "openai_chat", "-q"]
     start = time.perf_counter()
     process = subprocess.Popen(
@@ -163,7 +164,7 @@ def command(file: Path, jobs: int) -> Times:
 
 
 def measure_jobs(rounds: int) -> Iterator[results.Row]:
-    """What a second process gains."""
+    """Measure the gain of a second process."""
     for workload in ("chats", "calls"):
         lines = [line + b"\n" for line in WORKLOADS[workload](random.Random(5), 2000)]
         with tempfile.TemporaryDirectory() as folder:
@@ -180,7 +181,7 @@ def measure_jobs(rounds: int) -> Iterator[results.Row]:
 
 
 def gain(found: list[tuple[Times, Times, Times]]) -> results.Row:
-    """Medians over rounds of one process, of more, and of what it takes to start."""
+    """Medians over rounds: one process, several, and the start time."""
     wall = [[times[0] for times in each] for each in found]
     cpu = [[times[1] for times in each] for each in found]
     started = [(one - start) / (more - start) for one, more, start in wall]
@@ -194,7 +195,7 @@ def gain(found: list[tuple[Times, Times, Times]]) -> results.Row:
 
 
 def show_jobs(row: results.Row) -> None:
-    """What a second process gains, with the times that it is made of."""
+    """Print the gain of a second process, with the times that it is computed from."""
     print(
         f"{row['contender']:12} {row['workload'] + ', ' + str(row['jobs']) + ' processes':24} {row['median']:8.3f} ×"
         f" as fast as one, {row['started']:.3f} × once started, CPU {row['cpu']:.3f} ×"
@@ -205,7 +206,7 @@ def show_jobs(row: results.Row) -> None:
 
 
 def show(row: results.Row) -> None:
-    """One row, with its goal where it has one."""
+    """Print one row, with its goal if it has one."""
     if "jobs" in row:
         show_jobs(row)
         return

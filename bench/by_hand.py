@@ -1,6 +1,7 @@
-"""The bodies of the benchmark in other dialects: what a person would write in an afternoon.
+"""The bodies of the benchmark in other dialects, converted by a minimal hand-written loop.
 
-The plain cases, no model, no check, no report. They are made by hand so that no contender reads what it wrote itself.
+It handles the plain cases, without a model, checks or a report. The bodies are converted by hand so that no contender
+reads its own output.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ Json = dict[str, Any]
 
 
 def as_anthropic(body: Json) -> Json:
-    """A Messages body, which is measured as a contender too: "a loop by hand"."""
+    """Write a Messages body; also measured as a contender: "a loop by hand"."""
     messages: list[Json] = []
     written: Json = {"model": body["model"], "max_tokens": body["max_tokens"]}
     for message in body["messages"]:
@@ -87,7 +88,7 @@ def _write_anthropic_settings(body: Json, written: Json) -> None:
 
 
 def as_responses(body: Json) -> Json:
-    """A Responses body."""
+    """Write a Responses body."""
     items: list[Json] = []
     written: Json = {"model": body["model"], "max_output_tokens": body["max_tokens"]}
     for message in body["messages"]:
@@ -127,7 +128,7 @@ def _input_part(part: Json) -> Json:
 
 
 def as_gemini(body: Json) -> Json:
-    """A generateContent body; the first call of each step is signed, as Gemini 3 has it."""
+    """Write a generateContent body; the first call of each step is signed, as Gemini 3 requires."""
     contents: list[Json] = []
     written: Json = {}
     names: dict[str, str] = {}

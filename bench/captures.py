@@ -1,11 +1,11 @@
-"""The bodies that real clients sent, refilled to their real size, with a last turn that is new in every call.
+"""Recorded bodies of real clients, restored to their real size, with a new last turn in every call.
 
-Captures keep long strings in part (``…[3662 chars cut]…``); the missing characters are filled with prose, so that a
-body has its real size. A new last turn in every call means that no memo of whole bodies helps a contender: what is
-measured is what a conversation costs that goes on.
+Captures contain shortened strings (``…[3662 chars cut]…``); the missing characters are filled with prose, so that a
+body has its real size. The last turn is new in every call, so that no cache of whole bodies helps a contender: the
+measurement is the cost of a conversation that continues.
 
-Most captures are small examples of an SDK. What agents send, with their instructions, tools and histories, stands in
-recorded sessions beside the checkout (``SESSIONS``); where there are none, nothing is measured over them.
+Most captures are small examples of an SDK. The requests of agents, with their instructions, tools and histories, are in
+recorded sessions beside the checkout (``SESSIONS``); without these, nothing is measured over them.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ ROUTES = {
     ":generateContent": "gemini_generate",
     ":streamGenerateContent": "gemini_generate",
 }
-# Where each dialect keeps its turns.
+# The key of the turns in each dialect.
 TURNS = {
     "openai_chat": "messages",
     "openai_responses": "input",
     "anthropic_messages": "messages",
     "gemini_generate": "contents",
 }
-# A number of so many digits stands at the end of the last turn, another one in every call.
+# The last turn ends with a number of this length, which is different in every call.
 DIGITS = 12
 _MARK = "0" * DIGITS
 _CUT = re.compile(r"…\[(\d+) chars cut\]…")
-# Keys whose strings are no prose, or are bound to their provider: thoughts and their signatures.
+# Keys whose strings are not prose, or are bound to their provider: reasoning and signatures.
 _LABELS = frozenset(
     (
         *("type", "role", "id", "call_id", "tool_call_id", "tool_use_id", "name", "status"),
@@ -56,7 +56,7 @@ _counter = itertools.count(1)
 
 
 class Captured(NamedTuple):
-    """One body, as the bytes before and behind the number that changes."""
+    """One body, as the bytes before and after the number that changes."""
 
     dialect: str
     name: str
@@ -64,7 +64,7 @@ class Captured(NamedTuple):
     tail: bytes
 
     def fresh(self) -> bytes:
-        """The body with a last turn that was never said before."""
+        """The body with a last turn that was not used before."""
         return self.numbered(next(_counter))
 
     def numbered(self, number: int) -> bytes:
@@ -89,7 +89,7 @@ def captured(dialect: str) -> tuple[Captured, ...]:
 
 @cache
 def recorded(dialect: str) -> tuple[Captured, ...]:
-    """Every request of a dialect that the recorded sessions of agents hold."""
+    """Every request of a dialect in the recorded sessions of agents."""
     found = []
     for path in sorted(SESSIONS.glob("*.json")):
         for number, request in enumerate(json.loads(path.read_text("utf-8"))["requests"]):
@@ -102,12 +102,12 @@ def _route(path: str) -> str | None:
     return next((dialect for end, dialect in ROUTES.items() if path.endswith(end)), None)
 
 
-# What rows are about -> the bodies of a dialect.
+# The kind of bodies in a row -> a function that loads the bodies of a dialect.
 BODIES = {"captured": captured, "agents": recorded}
 
 
 def template(dialect: str, name: str, body: dict[str, Any]) -> Captured:
-    """A body whose last turn can be made new."""
+    """A body whose last turn can be changed."""
     body = refilled(body)
     holder, key = last_text(body, TURNS[dialect])
     holder[key] += f" {_MARK}"
@@ -123,7 +123,7 @@ def _split(dialect: str, name: str, written: bytes) -> Captured:
 
 
 def refilled(value: Any) -> Any:
-    """A JSON value whose cut strings have their real length again."""
+    """A JSON value whose shortened strings have their real length again."""
     if isinstance(value, str):
         return _CUT.sub(lambda cut: _prose(int(cut[1])), value)
     if isinstance(value, list):
@@ -138,7 +138,7 @@ def _prose(length: int) -> str:
 
 
 def last_text(body: dict[str, Any], turns: str) -> tuple[Any, Any]:
-    """The holder and the key of the last prose of the last turn that has any."""
+    """The holder and the key of the last prose in the last turn that has any."""
     if isinstance(body[turns], str):
         return body, turns
     for turn in reversed(body[turns]):
@@ -153,7 +153,7 @@ def _texts(value: Any) -> Iterator[tuple[Any, Any]]:
     inner = value.items() if isinstance(value, dict) else enumerate(value)
     for key, item in inner:
         if isinstance(item, str):
-            # Text that is JSON, as results and arguments often are, stays JSON.
+            # Text that is JSON, as results and arguments often are, is not changed.
             if key not in _LABELS and key not in _MEDIA and not item.startswith(("{", "[")):
                 yield value, key
         elif isinstance(item, dict | list) and key not in _MEDIA:
@@ -161,7 +161,7 @@ def _texts(value: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def missing(captured: Captured, given: bytes, written: bytes) -> int:
-    """How many of a body's texts are not in its translation."""
+    """The number of a body's texts that are missing from its translation."""
     turns = json.loads(given)[TURNS[captured.dialect]]
     if isinstance(turns, str):
         turns = [turns]

@@ -1,6 +1,6 @@
-"""Whether a translation is one: what the source says is looked for in what was written, and what is missing is named.
+"""Checks translations for completeness: searches the output for the content of the source, and names missing parts.
 
-A peer that drops something is still timed, but its row says what it dropped.
+A peer that drops something is still timed, but its row names what it drops.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-# Fields beside the conversation, as some dialect spells them, and the spellings that others may use.
+# Fields beside the conversation in one dialect, and their spellings in the others.
 SETTINGS: dict[str, tuple[str, ...]] = {
     "max_tokens": ("max_tokens", "maxOutputTokens", "max_output_tokens", "max_completion_tokens"),
     "temperature": ("temperature",),
@@ -20,7 +20,7 @@ SETTINGS: dict[str, tuple[str, ...]] = {
 
 
 def strings(value: Any) -> Iterator[str]:
-    """Every string in a JSON value, its keys included, looking into strings that are JSON objects."""
+    """Every string in a JSON value, including keys, and the strings inside strings that are JSON objects."""
     if isinstance(value, str):
         yield value
         if value.startswith("{"):
@@ -45,13 +45,13 @@ def _said(content: Any, kind: str = "texts") -> Iterator[tuple[str, str]]:
         if part["type"] == "text":
             yield kind, part["text"]
         elif part["type"] == "image_url":
-            # Some write the bytes with the other alphabet of base64.
+            # Some use the URL-safe alphabet of base64.
             data = part["image_url"]["url"].partition(";base64,")[2]
             yield "images", data.replace("+", "-").replace("/", "_")
 
 
 def facts(body: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """What the conversation of an OpenAI body says: a kind and the words."""
+    """The content of the conversation in an OpenAI body: pairs of a kind and text."""
     for message in body["messages"]:
         role = message["role"]
         yield from _said(message["content"], "results" if role == "tool" else "texts")
@@ -69,7 +69,7 @@ def facts(body: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def dropped(body: dict[str, Any], written: dict[str, Any]) -> list[str]:
-    """What of an OpenAI body is not in the translation, in words: "4 of 10 images"."""
+    """The parts of an OpenAI body that are missing from its translation, as text: "4 of 10 images"."""
     found = set(strings(written))
     joined = "\0".join(found)
     safe = {

@@ -1,10 +1,10 @@
-"""What encryption costs: CPU time of operations of an encrypted store beside the same ones of a plain store.
+"""The cost of encryption: CPU time of operations of an encrypted store beside the same ones of a plain store.
 
     python bench/encryption.py [--quick] [--json FILE] [BACKEND ...]
 
-Both stores are filled with the same conversations, and take turns: each figure is the median of several rounds, and the
-ratio that of two medians. Messages are of mixed sizes; every tenth is long enough to be content of its own. "search" is
-for a word that is nowhere.
+Both stores contain the same conversations, and are measured alternately: each figure is the median of several rounds,
+and the ratio that of two medians. Messages are of mixed sizes; every tenth is long enough to be stored as content of
+its own. "search" is for a word that does not occur.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ROUNDS = 9
 
 
 def clock() -> int:
-    """Nanoseconds of CPU of this thread and of the server that is measured."""
+    """Nanoseconds of CPU time of this thread and of the measured server."""
     return time.thread_time_ns() + servers.cpu_nanoseconds()
 
 
@@ -40,7 +40,7 @@ def message(number: int) -> AnyCanister:
 
 
 class Measured:
-    """A store that is filled, and what is done with it."""
+    """A filled store, and the operations to measure."""
 
     def __init__(self, location: str, key: str | None, path: Path | None) -> None:
         self.store: Store = open_store(location, encryption_key=key, cache_bytes=0)
@@ -53,7 +53,7 @@ class Measured:
         self.store.search("question", limit=1)
 
     def operations(self) -> dict[str, Callable[[], object]]:
-        """What is timed, by name."""
+        """The timed operations, by name."""
         store, name = self.store, self.long.identifier
         return {
             "append": lambda: self.grown.append(message(self.next()), durability="os"),
@@ -69,12 +69,12 @@ class Measured:
         }
 
     def next(self) -> int:
-        """A number that was not used."""
+        """A number that was not used before."""
         self.number += 1
         return self.number
 
     def size(self) -> int:
-        """Bytes on disk when it is closed; 0 if it is on a server."""
+        """The bytes on disk after closing; 0 if the store is on a server."""
         self.store.close()
         if self.path is None:
             return 0
@@ -83,7 +83,7 @@ class Measured:
 
 
 def measure(backend: str, folder: Path, rounds: int, recording: results.Recording) -> None:
-    """The rows of one backend."""
+    """Measure the rows of one backend."""
     key = folder / "key"
     key.write_text("5a" * 32, "ascii")
     server = servers.postgres() if backend == "postgresql" else None
@@ -132,7 +132,7 @@ def _add(
 
 
 def main() -> None:
-    """Measure what was asked for, or everything."""
+    """Measure the given backends, or all."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="fewer rounds")
     parser.add_argument("--json", type=Path, help="write the rows here")

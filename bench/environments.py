@@ -1,8 +1,8 @@
-"""The environments that contenders run in: one for each requirements file, built once and kept in ``.bench``.
+"""The environments of contenders: one for each requirements file, built once and kept in ``.bench``.
 
-``requirements/<name>.in`` names what a peer needs, ``requirements/<name>.txt`` pins all of it for Python 3.11; peers
-whose pins disagree never meet. An environment is built again when its pins change. nginx comes from Debian, and
-Portkey's gateway from npm by the lock file in ``requirements/portkey``.
+``requirements/<name>.in`` names the requirements of a peer, ``requirements/<name>.txt`` pins all of them for Python
+3.11; peers with incompatible pins have separate environments. An environment is built again when its pins change. nginx
+comes from Debian, and Portkey's gateway from npm by the lock file in ``requirements/portkey``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ REQUIREMENTS = BENCH / "requirements"
 ENVIRONMENTS = ROOT / ".bench"
 OURS = "cannery"
 PORTKEY = "portkey"  # the one peer from npm
-# Which environment a contender runs in, where it is not that of its own name.
+# The environment of a contender, if it is not the one with its name.
 HOSTS = {"floor": OURS, "postgresql": OURS, "sqlite": OURS}
 
 
@@ -35,7 +35,7 @@ def names() -> list[str]:
 
 
 def python_of(contender: str) -> Path | None:
-    """The interpreter of a contender's environment; this one for us, if ours is not built; else None."""
+    """The interpreter of a contender's environment; for Cannery without one, this interpreter; otherwise None."""
     name = HOSTS.get(contender, contender)
     python = ENVIRONMENTS / name / "bin" / "python"
     if python.exists():
@@ -44,7 +44,7 @@ def python_of(contender: str) -> Path | None:
 
 
 def build(name: str) -> None:
-    """Make an environment, unless it is there and its pins are the same."""
+    """Build an environment, unless it exists with the same pins."""
     folder = ENVIRONMENTS / name
     pins = REQUIREMENTS / f"{name}.txt"
     wanted = sha256(pins.read_bytes() + (ROOT / "pyproject.toml").read_bytes()).hexdigest()
@@ -64,7 +64,7 @@ def build(name: str) -> None:
 
 
 def lock(name: str) -> None:
-    """Pin what pip chooses today for a requirements file's wishes."""
+    """Write the pins that pip resolves today for a requirements file."""
     folder = ENVIRONMENTS / f"lock-{name}"
     shutil.rmtree(folder, ignore_errors=True)
     _run([sys.executable, "-m", "venv", str(folder)])
@@ -78,11 +78,11 @@ def lock(name: str) -> None:
 
 
 def quiet() -> dict[str, str]:
-    """The variables of a contender's process: it asks nobody on the network for anything."""
+    """The variables of a contender's process, which prevent requests to the network."""
     return {
         **os.environ,
         "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-        # Its proxy wants to be told that nobody else can reach it.
+        # The proxy requires a statement that it is not reachable from outside.
         "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true",
         "LANGSMITH_TRACING": "false",
         "OPENAI_AGENTS_DISABLE_TRACING": "1",
@@ -90,19 +90,19 @@ def quiet() -> dict[str, str]:
 
 
 def node() -> str | None:
-    """Where node is, if it is installed."""
+    """The path of node, if it is installed."""
     return shutil.which("node")
 
 
 def portkey() -> Path | None:
-    """The program of Portkey's gateway, if node and it are installed."""
+    """The program of Portkey's gateway, if it and node are installed."""
     server = ENVIRONMENTS / PORTKEY / "node_modules" / "@portkey-ai" / "gateway" / "build"
     found = server / "start-server.js"
     return found if node() and found.exists() else None
 
 
 def build_portkey() -> None:
-    """Install Portkey's gateway from its lock file, unless it is there; without npm it is left out."""
+    """Install Portkey's gateway from its lock file, unless it is present; without npm it is skipped."""
     lock_file = REQUIREMENTS / PORTKEY / "package-lock.json"
     folder = ENVIRONMENTS / PORTKEY
     stamp, wanted = folder / ".made-from", sha256(lock_file.read_bytes()).hexdigest()
@@ -117,12 +117,12 @@ def build_portkey() -> None:
 
 
 def nginx() -> str | None:
-    """Where nginx is, if it is installed."""
+    """The path of nginx, if it is installed."""
     return shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
 
 
 def install_nginx() -> None:
-    """Take nginx from Debian's packages, which only root may."""
+    """Install nginx from Debian's packages, which requires root."""
     if nginx():
         return
     if os.geteuid() or not shutil.which("apt-get"):

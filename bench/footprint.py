@@ -1,11 +1,11 @@
-"""How light each library is: what its import costs, what a message takes, what is installed with it.
+"""The weight of each library: import time, memory per message, installed size.
 
     python bench/footprint.py [--quick] [--only CONTENDER] [--json FILE]
 
 Import time is the CPU time that the import adds to a bare interpreter of the same environment, the median over fresh
-interpreters in turns; resident memory is measured the same way. Messages are short and made in each library's own
+interpreters in turns; resident memory is measured the same way. Messages are short and created in each library's own
 types; their memory is the growth of the resident set of a fresh interpreter. Installed size is that of the distribution
-and of everything it requires, found from the metadata of its environment, as an installer would resolve it.
+and all its requirements, resolved from the metadata of its environment, as an installer would.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ import results
 CONTENDERS = ["cannery", "floor", *environments.names()[1:]]
 IMPORT_GOAL = 80  # milliseconds of CPU over bare Python
 MEMORY_GOAL = 240  # megabytes for a million messages
-# What `import cannery` must not load: the SDKs of providers and the frameworks of the web.
+# Modules that `import cannery` must not load: the SDKs of providers and web frameworks.
 HEAVY = frozenset(
     {
         "aiohttp",
@@ -57,7 +57,7 @@ HEAVY = frozenset(
     }
 )
 STATE = "import time; print(time.process_time(), open('/proc/self/statm').read().split()[1])"
-# Our modules are loaded when they are first needed, so the price of a first translation is told too.
+# Cannery's modules are loaded on first use, so the cost of a first translation is reported as well.
 FIRST_USE = (
     "import cannery; cannery.translate("
     '\'{"model":"m","messages":[{"role":"user","content":"Hi"}]}\','
@@ -66,7 +66,7 @@ FIRST_USE = (
 
 
 def interpret(python: Path, program: str) -> str:
-    """What a fresh, isolated interpreter prints."""
+    """The output of a fresh, isolated interpreter."""
     finished = subprocess.run(
         [str(python), "-I", "-W", "ignore", "-c", program],
         check=True,
@@ -95,7 +95,7 @@ def import_costs(contender: str, statement: str, runs: int) -> results.Row:
     }
 
 
-# What a person at the terminal waits for, all of a process included.
+# The waiting time of a user at the terminal: the whole process.
 COMMANDS = {
     "version_ms": ["--version"],
     "translate_ms": ["translate", "--from", "openai_chat", "--to", "anthropic_messages"],
@@ -122,7 +122,7 @@ def command_costs(python: Path, runs: int) -> results.Row:
     return {name: round(statistics.median(taken), 1) for name, taken in times.items()}
 
 
-# Read here and not from the peers' modules, which import what they need.
+# Defined here and not read from the peers' modules, which import their requirements.
 IMPORTS = {
     "cannery": "import cannery",
     "any_llm": "import any_llm",
@@ -136,13 +136,13 @@ IMPORTS = {
 
 
 def heavy_modules(python: Path) -> list[str]:
-    """What of the heavy modules ``import cannery`` loads."""
+    """The heavy modules that ``import cannery`` loads."""
     program = f"import cannery, sys; print(*(set({sorted(HEAVY)!r}) & set(sys.modules)))"
     return sorted(interpret(python, program).split())
 
 
 def installed(package: str, extras: tuple[str, ...]) -> results.Row:
-    """The megabytes of a distribution with all it requires, and how many others those are."""
+    """The megabytes of a distribution with all its requirements, and the number of these."""
     found = dict(_closure(package, extras, {}))
     total = sum(_size(distribution) for distribution in found.values())
     return {"installed_mb": round(total / 1e6, 1), "dependencies": len(found) - 1}
@@ -151,12 +151,12 @@ def installed(package: str, extras: tuple[str, ...]) -> results.Row:
 def _closure(
     package: str, extras: tuple[str, ...], seen: dict[str, metadata.Distribution]
 ) -> dict[str, metadata.Distribution]:
-    """Every distribution that is required, by its normal name."""
+    """Every required distribution, by its normalized name."""
     name = re.sub(r"[-_.]+", "-", package).lower()
     try:
         distribution = seen.get(name) or metadata.distribution(package)
     except metadata.PackageNotFoundError:
-        return seen  # required on other machines only
+        return seen  # required on other platforms only
     is_known = name in seen
     seen[name] = distribution
     for requirement in distribution.requires or ():
@@ -168,7 +168,7 @@ def _closure(
 
 
 def _requirement(text: str, extras: tuple[str, ...]) -> tuple[str, tuple[str, ...], bool]:
-    """The name, the extras and whether it applies here, of a line of metadata."""
+    """The name and extras of a line of metadata, and whether it applies to this platform."""
     from pip._vendor.packaging.requirements import Requirement
 
     requirement = Requirement(text)
@@ -178,7 +178,7 @@ def _requirement(text: str, extras: tuple[str, ...]) -> tuple[str, tuple[str, ..
 
 
 def _size(distribution: metadata.Distribution) -> int:
-    """The bytes of a distribution's own files; of ours, those of the package in the checkout."""
+    """The size of a distribution's own files; for Cannery, of the package in the checkout."""
     if distribution.metadata["Name"] == "cannery":
         return sum(
             path.stat().st_size for path in (environments.ROOT / "src" / "cannery").rglob("*.py")
@@ -194,7 +194,7 @@ def resident_bytes() -> int:
 
 
 def message_bytes(make: Any, count: int) -> float:
-    """The bytes that a message takes, of so many that are held at once."""
+    """The memory per message, when many are held at once."""
     make(10)
     gc.collect()
     before = resident_bytes()
@@ -206,7 +206,7 @@ def message_bytes(make: Any, count: int) -> float:
 
 
 def inside(contender: str, count: int) -> Iterator[results.Row]:
-    """What is measured in a contender's own environment."""
+    """Measure what needs a contender's own environment."""
     peer: Any = importlib.import_module(f"peers.{contender}")
     row: results.Row = {
         "contender": contender,
@@ -221,9 +221,9 @@ COSTS = (("import", "ms"), ("resident", "mb"))
 
 
 def measure(contender: str, *, quick: bool) -> results.Row:
-    """The row of one contender."""
+    """Measure the row of one contender."""
     count = 1_000_000 if contender in {"cannery", "floor"} else 40_000 if quick else 400_000
-    # This also has the compiled files written, before any import is timed.
+    # This also compiles the modules, before any import is timed.
     (row,) = programs.child(contender, Path(__file__), "--messages", str(count))
     runs = 21 if not quick else 5 if contender == "cannery" else 3
     if contender in IMPORTS:
@@ -238,7 +238,7 @@ def measure(contender: str, *, quick: bool) -> results.Row:
 
 
 def main() -> None:
-    """Measure every contender, or what belongs into its environment in this process."""
+    """Measure every contender, or in this process the part that needs its environment."""
     parser = programs.parser_of(__doc__, CONTENDERS)
     parser.add_argument("--messages", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()

@@ -1,19 +1,18 @@
-"""The gateway beside a bare reverse proxy and its peers, all on the same fast upstream, on loopback only.
-
-Measured is the CPU time of the contender's processes (from /proc), never the clock of the machine:
-per request at 1 KB and 32 KB and concurrency 1, 32 and 256, per request that says something new ("fresh": all
-others send one body again and again, which a recorder recognises), and per streamed chunk, where each stream answers
-something new too; printed are
-medians of the ratios to nginx in the same round, the latency that is added to the upstream's own, and
-resident memory. Contenders take turns in each round. All of it is asked of a plain upstream, and the settings with
-32 at once and the streams of one over TLS again, where nginx verifies the certificate and keeps its connections too.
-nginx comes from Debian; litellm, llm-rosetta and Portkey's gateway are measured when their environments are built.
+"""The gateway beside a bare reverse proxy and other gateways, all with the same fast upstream, on loopback only.
 
     python bench/gateway.py [--quick] [--json FILE] [--before ANOTHER_CHECKOUT/src]
 
-litellm passes Chat through in its own dialect: its route for Anthropic's clients asks an OpenAI upstream for Responses,
-which this upstream does not speak. Portkey's does the same, without streams, which it fails. llm-rosetta translates
-from Anthropic's dialect, as we do when translating.
+Measured is the CPU time of the contender's processes (from /proc), not wall-clock time: per request at 1 KB and 32 KB
+and concurrency 1, 32 and 256, per request with new text ("fresh": all others send one body repeatedly, which a recorder
+recognises), and per streamed chunk, where each request has new text too. Printed are medians of the ratios to nginx in
+the same round, the latency added to the upstream's own, and resident memory. Contenders take turns in each round. All
+settings are measured with a plain upstream, and those with concurrency 32 and the streams again with an upstream over
+TLS, where nginx verifies the certificate and keeps its connections too. nginx comes from Debian; litellm, llm-rosetta
+and Portkey's gateway are measured when their environments are built.
+
+litellm passes Chat through in its own dialect: its route for Anthropic's clients requests Responses from an OpenAI
+upstream, which this upstream does not support. Portkey's gateway does the same, without streams, which fail in it.
+llm-rosetta translates from Anthropic's dialect, as Cannery does when translating.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ from timing import spread
 
 
 class Setting(NamedTuple):
-    """What is asked of every contender in turn."""
+    """The requests sent to every contender in turn."""
 
     kind: str
     size: int
@@ -57,25 +56,25 @@ class Setting(NamedTuple):
 
 
 class Result(NamedTuple):
-    """One contender in one setting."""
+    """The result of one contender in one setting."""
 
     cpu: float
     latency: tuple[float, float]
 
 
 def measure(contender: Contender, request: bytes, concurrency: int, total: int, per: str) -> Result:
-    """CPU seconds for each request or chunk, and latency."""
+    """CPU seconds per request or chunk, and latency."""
     before = cpu_seconds(contender.process.pid)
     found = drive(contender.port, request, concurrency, total)
     if "recording" in contender.name:
-        # What is filed behind the reply's back is part of the price.
+        # Recording after the reply is part of the cost.
         _await_filing(contender.port)
     spent = cpu_seconds(contender.process.pid) - before
     return Result(spent / found[per], (found["p50"], found["p99"]))
 
 
 def _await_filing(port: int) -> None:
-    """Wait until a gateway has filed everything, however far behind it is."""
+    """Wait until a gateway has filed every exchange."""
     waiting = b"cannery_recording_queue 0\n"
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
@@ -94,14 +93,14 @@ def compare(
     rounds: int,
     peer_rounds: int,
 ) -> Iterator[results.Row]:
-    """Measure all contenders in all settings, in turns; the slow peers in the first rounds only."""
+    """Measure all contenders in all settings, in turns; slow peers in the first rounds only."""
     for setting in settings:
         kind, size, concurrency, total = setting
         per = "chunks" if kind == "chunk" else "count"
         found: dict[str, list[Result]] = {contender.name: [] for contender in contenders}
         own: list[tuple[float, float]] = []
         for turn in range(rounds):
-            # Peers record nothing: what is said is all the same to them.
+            # Peers record nothing, so fresh requests make no difference to them.
             with_peers = turn < peer_rounds and kind != "fresh"
             taking_part = [
                 each
@@ -148,7 +147,7 @@ def _rows(
 
 
 def show(row: results.Row) -> None:
-    """One row; a line above it where a setting begins."""
+    """Print one row; the first of a setting has a header."""
     if row["kind"] == "memory":
         print(f"{row['contender']:32} {row['megabytes']:8} MB resident", flush=True)
         return
@@ -167,18 +166,18 @@ def show(row: results.Row) -> None:
 
 
 def _own_folder() -> tempfile.TemporaryDirectory[str]:
-    """A place for stores where nobody has just deleted anything.
+    """A folder for stores on a file system without recently deleted files.
 
-    Linux puts off using an inode again for minutes after it was deleted where ext4 has no journal, and looks at each of
-    them for every new file: beside the leavings of tests a file costs 1,000 µs of CPU instead of 30. For the same
-    reason what was measured is removed when all is done.
+    Without a journal, ext4 delays the reuse of an inode for minutes after its deletion, and Linux examines each of
+    these for every new file: after tests have deleted files, creating one takes 1,000 µs of CPU instead of 30. For the
+    same reason measured stores are removed only at the end.
     """
     environments.ENVIRONMENTS.mkdir(exist_ok=True)
     return tempfile.TemporaryDirectory(prefix="gateway-", dir=environments.ENVIRONMENTS)
 
 
 def settings_of(upstream: str, scale: int) -> list[Setting]:
-    """1 KB and 32 KB, one at a time, 32 and 256 at once, and streams; over TLS 32 at once and streams."""
+    """1 KB and 32 KB, concurrency 1, 32 and 256, and streams; over TLS concurrency 32 and streams."""
     listed = [
         Setting("request", 1024, 1, 120 * scale),
         Setting("request", 1024, 32, 640 * scale),
@@ -196,7 +195,7 @@ def settings_of(upstream: str, scale: int) -> list[Setting]:
 
 @contextmanager
 def _upstream(folder: Path, port: int, kind: str) -> Iterator[Upstream]:
-    """An upstream in a process of its own; over TLS with a certificate that was made for it."""
+    """Run an upstream in a process of its own; over TLS with a new certificate."""
     command = [sys.executable, load.__file__, "upstream", str(port)]
     authority = None
     if kind == "tls":
@@ -214,7 +213,7 @@ def _upstream(folder: Path, port: int, kind: str) -> Iterator[Upstream]:
 def measure_all(
     listed: list[Proxy], kind: str, folder: Path, port: int, *, quick: bool
 ) -> Iterator[results.Row]:
-    """Start everything beside one kind of upstream, measure, and end it."""
+    """Start all contenders with one kind of upstream, measure, and stop them."""
     folder.mkdir()
     with ExitStack() as stack:
         upstream = stack.enter_context(_upstream(folder, port, kind))
@@ -243,7 +242,7 @@ def measure_all(
 
 
 def main(options: argparse.Namespace) -> int:
-    """Compare, and print the tables."""
+    """Measure, and print the tables."""
     if not environments.nginx():
         print("nginx is not installed: `scripts/bench gateway` does it", file=sys.stderr)
         return 1

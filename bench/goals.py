@@ -1,7 +1,7 @@
-"""The goals of speed and size, all of them, and where the figures that answer them stand.
+"""All goals of speed and size, and the figures that they are compared with.
 
-A goal has a bound and one or more cells: the figures of ours that it speaks of. It is met when every cell is within
-the bound. A goal that nothing was measured for stays in the table and says so.
+A goal has a bound and one or more cells: Cannery's figures that it applies to. It is met when every cell is within the
+bound. A goal without a measurement stays in the table and is marked as such.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ WORKLOADS = ("short", "agentic", "images", "long")
 
 
 def pair_of(row: Row) -> str:
-    """The two dialects of a row in words."""
+    """The two dialects of a row, as text."""
     return f"{NAMES[row['source']]} → {NAMES[row['target']]}"
 
 
 class Goal(NamedTuple):
-    """One promise: what it is about, its bound, and how to find its cells."""
+    """One goal: its subject, its bound, and how to find its cells."""
 
     what: str
     bound: float
@@ -39,7 +39,7 @@ class Goal(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The bound in words."""
+        """The bound as text."""
         return f"{'at least' if self.at_least else 'at most'} {self.bound:g} {self.unit}".strip()
 
     def is_met(self, value: float) -> bool:
@@ -47,7 +47,7 @@ class Goal(NamedTuple):
         return value >= self.bound if self.at_least else value <= self.bound
 
     def verdict(self, cells: Cells) -> str:
-        """Met, missed or not measured, with how many cells are within the bound."""
+        """Met, missed or not measured, with the number of cells within the bound."""
         if not cells:
             return "not measured"
         met = sum(map(self.is_met, cells.values()))
@@ -58,7 +58,7 @@ class Goal(NamedTuple):
 
 
 def rows_of(figures: Figures, program: str, **facts: Any) -> list[Row]:
-    """The rows of ours that have these facts."""
+    """Cannery's rows with some facts."""
     facts.setdefault("contender", "cannery")
     return [
         row
@@ -84,7 +84,7 @@ def _bodies(figure: str, kind: str = CAPTURED) -> Callable[[Figures], Cells]:
 
 
 def _beside_peers(kind: str) -> Callable[[Figures], Cells]:
-    """Our total as a multiple of that of the fastest peer that translates everything and drops no text."""
+    """Our total divided by that of the fastest peer that translates everything and drops no text."""
 
     def cells(figures: Figures) -> Cells:
         found: Cells = {}

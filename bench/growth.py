@@ -1,12 +1,12 @@
-"""What operations of a store cost when it grows: CPU time beside the same operation in the smallest store.
+"""The cost of operations in growing stores: CPU time beside the same operation in the smallest store.
 
     python bench/growth.py [--quick] [--sizes N,N,…] [--add FILE …] [--json FILE] [BACKEND ...]
 
 Backends: directory, sqlite, postgresql; all by default. Each size is one store of small conversations (two messages;
-every hundredth has a tag and a model of its own and is forked), written with the public API. An operation is timed as
-CPU of this thread, and of a server's processes for it; kept is the median of several. "rebuild" is the first search
-after the catalogue was lost, divided by the number of conversations: it is to be linear, the rest is to stay the same.
-A large store takes long to fill: ``--add`` keeps the rows of earlier runs.
+every hundredth has a tag and a model of its own and is forked), written with the public API. The cost of an operation
+is the CPU time of this thread, and of a server's processes for it; the result is the median of several. "rebuild" is
+the first search after the catalogue was lost, divided by the number of conversations: the goal is that it is linear,
+and that the other costs are constant. Filling a large store takes long: ``--add`` keeps the rows of earlier runs.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SAMPLE = 5
 
 
 def clock() -> int:
-    """Nanoseconds of CPU of this thread and of the server that is measured."""
+    """Nanoseconds of CPU time of this thread and of the measured server."""
     return time.thread_time_ns() + servers.cpu_nanoseconds()
 
 
@@ -49,13 +49,13 @@ class Filled(NamedTuple):
 
 
 def histories(size: int, start: int) -> Iterator[list[object]]:
-    """Small conversations, each with a word of its own and a common one."""
+    """Small conversations, each with a unique word and a common one."""
     for number in range(start, min(start + PART, size)):
         yield [user(f"question word{number} common"), assistant(f"answer {number}")]
 
 
 def fill(backend: str, folder: Path, size: int, server: Any) -> Filled:
-    """A store of so many conversations."""
+    """Fill a store with a number of conversations."""
     path = folder / f"{backend}-{size}"
     location = f"sqlite:{path}" if backend == "sqlite" else str(path)
     if server is not None:
@@ -75,7 +75,7 @@ def fill(backend: str, folder: Path, size: int, server: Any) -> Filled:
 
 
 def operations(store: Store, filled: Filled) -> dict[str, Callable[[int], object]]:
-    """What is timed, by name; each gets a number that it was not given before."""
+    """The timed operations, by name; each is called with a new number."""
     names = filled.marked
     grown = store.get(names[0])
     return {
@@ -95,7 +95,7 @@ def operations(store: Store, filled: Filled) -> dict[str, Callable[[int], object
 
 
 def median_of(work: Callable[[int], object], rounds: int = ROUNDS) -> float:
-    """The median CPU time of an operation, in microseconds; the first is not counted."""
+    """The median CPU time of an operation, in microseconds, without the first call."""
     taken = []
     for number in range(rounds + 1):
         start = clock()
@@ -116,12 +116,12 @@ def collect_one(store: Store) -> float:
 
 
 def open_once(filled: Filled) -> Callable[[int], object]:
-    """Opening and closing a store."""
+    """Open and close a store."""
     return lambda _: open_store(filled.location).close()
 
 
 def open_and_list(filled: Filled) -> Callable[[int], object]:
-    """Opening a store, its first list, and closing it."""
+    """Open a store, list once, and close it."""
 
     def work(_: int) -> None:
         with open_store(filled.location) as store:
@@ -131,7 +131,7 @@ def open_and_list(filled: Filled) -> Callable[[int], object]:
 
 
 def rebuild(filled: Filled) -> float:
-    """The CPU time of a first search after the catalogue was lost."""
+    """The CPU time of the first search after the catalogue was lost."""
     with open_store(filled.location) as store:
         start = clock()
         store.rebuild_index()
@@ -140,7 +140,7 @@ def rebuild(filled: Filled) -> float:
 
 
 def measure(backend: str, folder: Path, size: int) -> Iterator[results.Row]:
-    """The rows of one store."""
+    """Measure the rows of one store."""
     server = servers.postgres() if backend == "postgresql" else None
     try:
         yield from measure_filled(fill(backend, folder, size, server), size)
@@ -150,7 +150,7 @@ def measure(backend: str, folder: Path, size: int) -> Iterator[results.Row]:
 
 
 def measure_filled(filled: Filled, size: int) -> Iterator[results.Row]:
-    """The rows of a store that is filled."""
+    """Measure the rows of a filled store."""
     with open_store(filled.location) as store:
         for name, work in operations(store, filled).items():
             yield {"what": name, "median": round(median_of(work), 1)}
@@ -163,7 +163,7 @@ def measure_filled(filled: Filled, size: int) -> Iterator[results.Row]:
 
 
 def show(row: results.Row) -> None:
-    """One line."""
+    """Print one line."""
     print(
         f"{row['backend']:10} {row['size']:>9,} {row['what']:20} {row['median']:>12,.1f} µs",
         flush=True,
@@ -171,7 +171,7 @@ def show(row: results.Row) -> None:
 
 
 def main() -> None:
-    """Measure what was asked for, or everything."""
+    """Measure the given backends, or all."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="smaller stores")
     parser.add_argument("--sizes", help="how many conversations, separated by commas")

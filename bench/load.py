@@ -1,6 +1,6 @@
-"""The load that the gateways are measured under: a fast upstream, plain or over TLS, and clients on loopback.
+"""The load for measuring gateways: a fast upstream, plain or over TLS, and clients on loopback.
 
-Each of them runs as a process of its own, so that no contender's CPU time holds any of theirs:
+Each runs in a process of its own, so that its CPU time is not part of any contender's:
 
     python bench/load.py upstream PORT [CERTIFICATE]
     python bench/load.py drive PORT CONCURRENCY COUNT [AUTHORITY] < REQUEST
@@ -23,7 +23,7 @@ from typing import Any
 
 CHUNKS = 100
 GAP_SECONDS = 0.004
-# Stands in a request for a number that no other request has, so that a recorder has something new to write.
+# Replaced in a request by a unique number, so that a recorder has new text to write.
 MARK = b"@@@@@@@@@@@@"
 
 REPLY = {
@@ -50,7 +50,7 @@ def _sse(delta: dict[str, Any], finish: str | None = None) -> bytes:
 
 
 class _Upstream(asyncio.Protocol):
-    """Answers at once, or with a chunk every few milliseconds."""
+    """Answers immediately, or with a chunk every few milliseconds."""
 
     whole = json.dumps(REPLY).encode()
     answer = (
@@ -99,7 +99,7 @@ class _Upstream(asyncio.Protocol):
 
 
 async def run_upstream(port: int, certificate: Path | None = None) -> None:
-    """Serve until the process is ended."""
+    """Serve until the process is stopped."""
     secured = None
     if certificate:
         secured = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -113,7 +113,7 @@ _NUMBERS = itertools.count(time.time_ns() % 10**11)
 
 
 class _Client(asyncio.Protocol):
-    """Sends the same request again and again on one connection, and takes the time of each."""
+    """Sends the same request repeatedly on one connection, and measures the time of each."""
 
     def __init__(
         self, port: int, request: bytes, count: int, times: list[float], done: asyncio.Future[None]
@@ -156,7 +156,7 @@ class _Client(asyncio.Protocol):
         self._times.append(time.perf_counter() - self._started)
         self._left -= 1
         if self._left and b"connection: close" in self._head.lower():
-            # Some close after every answer; the next request then needs a connection of its own.
+            # Some servers close after every answer; the next request then needs a new connection.
             self._is_moving = True
             self._transport.close()
         elif self._left:
@@ -206,7 +206,7 @@ async def _drive(
 def drive(
     port: int, request: bytes, concurrency: int, total: int, authority: Path | None = None
 ) -> dict[str, Any]:
-    """Send a number of requests from a process of its own; over TLS if there is an authority to trust."""
+    """Send a number of requests from a process of its own; over TLS if an authority is given."""
     count = max(1, total // concurrency)
     command = [sys.executable, __file__, "drive", str(port), str(concurrency), str(count)]
     command += [str(authority)] if authority else []
@@ -220,7 +220,7 @@ def drive(
 def request_of(
     path: str, size: int, kind: str = "request", headers: Mapping[str, str] = MappingProxyType({})
 ) -> bytes:
-    """The bytes of a request with a body of some size; fresh ones and streams say something new."""
+    """The bytes of a request with a body of some size; fresh ones and streams have new text."""
     is_messages = path.endswith("messages")
     said = ("" if kind == "request" else MARK.decode()) + "x" * (size - 150)
     messages: list[dict[str, str]] = [{"role": "user", "content": said}]
@@ -240,7 +240,7 @@ def request_of(
 
 
 def main(arguments: list[str]) -> None:
-    """Be one of the two."""
+    """Run the upstream or the clients."""
     import uvloop
 
     what, port, *rest = arguments

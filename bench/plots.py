@@ -1,6 +1,6 @@
-"""Plots as small SVG files, drawn by hand so that the same figures give the same bytes.
+"""Plots as small SVG files, written directly so that the same figures give the same bytes.
 
-Bars lie on a logarithmic scale, since contenders are often ten or a hundred times apart; a red mark is a goal.
+Bars have a logarithmic scale, because contenders often differ by a factor of ten or a hundred; a red mark is a goal.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ INK = "#57606a"
 
 
 class Bar(NamedTuple):
-    """One bar: what it is, how long, and whether it is ours."""
+    """One bar: its label, its value, and whether it is Cannery's."""
 
     label: str
     value: float
@@ -80,7 +80,7 @@ def _grid(least: float, most: float, place: Callable[[float], float], bottom: in
 
 
 def shown(value: float) -> str:
-    """A figure with three digits that mean something."""
+    """A figure with three significant digits."""
     if value >= 100:
         return f"{value:,.0f}"
     if value >= 10:

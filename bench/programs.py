@@ -1,4 +1,4 @@
-"""What the programs share: a process for each contender, in its environment, that prints a row of JSON a line."""
+"""Runs each contender of a program in a process of its environment, which prints rows as JSON lines."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from results import Row
 
 
 def parser_of(document: str | None, contenders: list[str]) -> argparse.ArgumentParser:
-    """The arguments that every program takes."""
+    """A parser with the arguments common to all programs."""
     parser = argparse.ArgumentParser(description=(document or "").partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="fewer rounds")
     parser.add_argument("--json", type=Path, help="write the rows here")
@@ -36,7 +36,7 @@ def run(
     *arguments: str,
     processes: int = 1,
 ) -> None:
-    """Measure one contender in this process, or each of them in its own environment, in so many processes."""
+    """Measure one contender in this process, or each in its own environment, in a number of processes."""
     if options.contender:
         for row in measure(options.contender):
             print(json.dumps(row), flush=True)
@@ -53,7 +53,7 @@ def run(
 
 
 def pooled(runs: Sequence[Sequence[Row]]) -> Iterator[Row]:
-    """The rows of several processes, with the medians of their figures: one lies better in memory than the next."""
+    """The rows of several processes with the medians of their figures: memory layout differs between processes."""
     for same in zip(*runs, strict=True):
         found = {
             figure: round(statistics.median(row[figure] for row in same), 4)
@@ -64,7 +64,7 @@ def pooled(runs: Sequence[Sequence[Row]]) -> Iterator[Row]:
 
 
 def child(contender: str, program: Path, *arguments: str) -> Iterator[Row]:
-    """Run a program in a contender's environment; it prints a row of JSON a line."""
+    """Run a program in a contender's environment; it prints one row of JSON per line."""
     python = environments.python_of(contender)
     assert python is not None
     process = subprocess.Popen(
@@ -82,7 +82,7 @@ def child(contender: str, program: Path, *arguments: str) -> Iterator[Row]:
 
 @contextmanager
 def silenced(process: subprocess.Popen[str]) -> Iterator[Iterator[str]]:
-    """The lines that a child prints; what it grumbles is shown only when it fails."""
+    """The lines that a child prints; its stderr is shown only if it fails."""
     grumbled: list[str] = []
     assert process.stdout is not None
     assert process.stderr is not None
@@ -96,7 +96,7 @@ def silenced(process: subprocess.Popen[str]) -> Iterator[Iterator[str]]:
 
 
 def available(contenders: list[str]) -> list[str]:
-    """The contenders whose environments are built; the others are named."""
+    """The contenders whose environments are built; the others are reported."""
     missing = [name for name in contenders if environments.python_of(name) is None]
     if missing:
         print(f"left out, not installed: {', '.join(missing)}", flush=True)

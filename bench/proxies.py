@@ -1,7 +1,7 @@
-"""The gateways that are compared: how each is configured and started, and what its processes use.
+"""The gateways that are compared: their configuration, how they are started, and the resources that they use.
 
-Every contender gets the same upstream, plain or over TLS, and listens on loopback only. What a peer needs in order to
-trust the upstream's certificate stands in the environment of its process.
+Every contender gets the same upstream, plain or over TLS, and listens on loopback only. Variables that make a peer
+trust the upstream's certificate are set in the environment of its process.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CHAT, MESSAGES = "/v1/chat/completions", "/v1/messages"
 
 
 class Upstream(NamedTuple):
-    """Where the upstream listens; over TLS if there is an authority that signed its certificate."""
+    """The port of the upstream; over TLS if there is an authority that signed its certificate."""
 
     port: int
     authority: Path | None = None
@@ -38,21 +38,21 @@ class Upstream(NamedTuple):
 
     @property
     def url(self) -> str:
-        """The base URL that an SDK would take."""
+        """The base URL for an SDK."""
         if self.authority:
             return f"https://localhost:{self.port}/v1"
         return f"http://127.0.0.1:{self.port}/v1"
 
     @property
     def trust(self) -> dict[str, str]:
-        """The variables that make Python's and node's clients trust it."""
+        """The variables that make clients in Python and node trust it."""
         if not self.authority:
             return {}
         return dict.fromkeys(("SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS"), str(self.authority))
 
 
 class Place(NamedTuple):
-    """Where a contender keeps its files, where it listens, and whom it asks."""
+    """The folder and port of a contender, and its upstream."""
 
     folder: Path
     port: int
@@ -60,7 +60,7 @@ class Place(NamedTuple):
 
 
 class Proxy(NamedTuple):
-    """One way to be compared: its name, the path and headers that it is asked with, and how it is started."""
+    """One configuration to compare: its name, the path and headers of requests, and how it is started."""
 
     name: str
     path: str
@@ -70,7 +70,7 @@ class Proxy(NamedTuple):
 
 
 class Contender(NamedTuple):
-    """A running proxy: its process, its port, and what it is asked."""
+    """A running proxy: its process, its port, and the path and headers of requests."""
 
     name: str
     process: subprocess.Popen[bytes]
@@ -81,7 +81,7 @@ class Contender(NamedTuple):
 
     @property
     def is_fast(self) -> bool:
-        """Whether it can take the full number of requests."""
+        """Whether it can handle the full number of requests."""
         return self.name == "nginx" or self.name.startswith("cannery")
 
 
@@ -99,12 +99,12 @@ def _tree(pid: int) -> Iterator[int]:
 
 
 def cpu_seconds(pid: int) -> float:
-    """The CPU time of a process and its children, in nanoseconds' detail where the kernel keeps it."""
+    """The CPU time of a process and its children, with a resolution of nanoseconds if the kernel supports it."""
     return sum(_precise(each) or _ticks(each) for each in _tree(pid))
 
 
 def _precise(pid: int) -> float:
-    """What the scheduler counted for every thread; 0 if this kernel does not tell."""
+    """The time that the scheduler counted for all threads; 0 if this kernel does not count it."""
     try:
         threads = list(Path(f"/proc/{pid}/task").iterdir())
         return sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads) / 1e9
@@ -132,7 +132,7 @@ def resident_megabytes(pid: int) -> int:
 def started(
     command: list[str], port: int, variables: Mapping[str, str]
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that listens on a port, until the block ends."""
+    """Run a process until the block ends, and wait until it listens on a port."""
     process = subprocess.Popen(
         command,
         stdout=subprocess.DEVNULL,
@@ -194,7 +194,7 @@ def _cannery(place: Place, name: str, *, record: bool, source: Path | None = Non
     if place.upstream.authority:
         row += f'ca = "{place.upstream.authority}"\n'
     config.write_text(row)
-    # Another checkout is found before the installed one.
+    # Another checkout takes precedence over the installed one.
     command = ["env", f"PYTHONPATH={source}"] if source else []
     command += [sys.executable, "-m", "cannery.gateway", "--port", str(place.port)]
     command += ["--config", str(config), "--log-level", "warning"]
@@ -257,7 +257,7 @@ def _ours(name: str = "cannery", source: Path | None = None) -> Iterator[Proxy]:
 def proxies(
     *, litellm: Path | None, rosetta: Path | None, portkey: Path | None, before: Path | None
 ) -> Iterator[Proxy]:
-    """What is compared; a peer that is not installed is left out."""
+    """The contenders; a peer that is not installed is left out."""
     yield Proxy("nginx", CHAT, _nginx)
     yield from _ours()
     if before:
@@ -266,7 +266,7 @@ def proxies(
         yield Proxy("llm-rosetta", MESSAGES, partial(_rosetta, python=rosetta))
     if portkey:
         launch = partial(_portkey, server=portkey)
-        # Version 1.15.2 answers every stream with 500 under Node 20: it adds to headers that cannot be changed.
+        # Version 1.15.2 answers every stream with 500 under Node 20, because it changes immutable headers.
         yield Proxy("Portkey, same dialect", CHAT, launch, _portkey_headers, streams=False)
     if litellm:
         yield Proxy("litellm, same dialect", CHAT, partial(_litellm, python=litellm))

@@ -1,9 +1,9 @@
-"""Write the tables and plots of bench/README.md from the figures in bench/results, without measuring anything.
+"""Generates the tables and plots of bench/README.md from the figures in bench/results, without measuring anything.
 
     python bench/report.py [--results FOLDER] [--check]
 
-What stands between the two marks in the README is made here, and nothing else of it is touched. The same figures give
-the same text, so that a test can tell whether somebody wrote a figure by hand.
+The text between the two marks in the README is generated, and the rest is not changed. The same figures give the same
+text, so that a test can detect figures edited by hand.
 """
 
 from __future__ import annotations
@@ -50,26 +50,26 @@ STORES = {**NAMES, "langchain": "LangChain SQL"}
 
 
 def table(head: list[str], rows: list[list[str]]) -> list[str]:
-    """A Markdown table, figures to the right."""
+    """A Markdown table, figures aligned to the right."""
     marks = ["---", *("---:" for _ in head[1:])]
     return [f"| {' | '.join(cells)} |" for cells in (head, marks, *rows)] + [""]
 
 
 def contenders(rows: list[Row]) -> list[str]:
-    """Who took part, in the order of the names."""
+    """The contenders of some rows, in the order of ``NAMES``."""
     there = {row["contender"] for row in rows}
     return [name for name in NAMES if name in there]
 
 
 def ratio(rows: list[Row]) -> str:
-    """The figure of the one row that is left, or what became of it."""
+    """The figure of a single row, "fails", or "–" without a row."""
     if not rows:
         return "–"
     return "fails" if "failed" in rows[0] else shown(rows[0]["median"])
 
 
 def taken(found: dict[str, dict[str, Any]]) -> Iterator[str]:
-    """Where and when: the machine, the load, the versions."""
+    """The conditions of the measurement: machine, load, versions."""
     machines = {
         "{processor}, {cores} cores, {memory_gb} GB, {kernel}, Python {python}".format(
             **one["taken"]
@@ -100,7 +100,7 @@ def taken(found: dict[str, dict[str, Any]]) -> Iterator[str]:
 
 
 def goals(figures: Figures) -> Iterator[str]:
-    """Every goal beside what was reached."""
+    """Every goal beside the result."""
     yield "## Goals"
     yield ""
     rows = []
@@ -114,7 +114,7 @@ def goals(figures: Figures) -> Iterator[str]:
 
 
 def reached(cells: dict[str, float]) -> str:
-    """The cells of a goal; only the range where they are many."""
+    """The cells of a goal; only the range if there are many."""
     if len(cells) > 8:
         return f"{shown(min(cells.values()))} to {shown(max(cells.values()))}"
     return "; ".join(
@@ -127,7 +127,7 @@ def _number(value: float) -> str:
 
 
 def translation(figures: Figures) -> Iterator[str]:
-    """Captured bodies, spellings, workloads, what was dropped, and appending."""
+    """Captured bodies, spellings, workloads, losses, and appending."""
     rows = figures["translate"]
     yield "## Translation"
     yield ""
@@ -180,7 +180,7 @@ def by_pair(rows: list[Row]) -> dict[str, list[Row]]:
 
 
 def bodies(rows: list[Row], kind: str) -> Iterator[str]:
-    """The bodies of a kind, one table a pair."""
+    """The bodies of a kind, one table per pair."""
     for pair, of_pair in by_pair([row for row in rows if row.get(kind)]).items():
         count = max(row[kind] + len(row["failed_bodies"]) for row in of_pair)
         lines = []
@@ -241,7 +241,7 @@ def workloads(rows: list[Row]) -> Iterator[str]:
 
 
 def dropped(rows: list[Row]) -> Iterator[str]:
-    """What a contender's output does not say, in words."""
+    """The parts of the source that a contender's output does not contain, as text."""
     yield "### What was not said"
     yield ""
     yield "Every output of a workload is compared with its source. Missing from it, and bodies of clients refused:"
@@ -277,7 +277,7 @@ def _not_said(row: Row) -> Iterator[str]:
 
 
 def bulk(figures: Figures) -> Iterator[str]:
-    """ShareGPT by the line."""
+    """ShareGPT per line."""
     rows = [row for row in figures["bulk"] if "way" in row]
     workloads = list(dict.fromkeys(row["workload"] for row in rows))
     yield "## Bulk"
@@ -295,7 +295,7 @@ def bulk(figures: Figures) -> Iterator[str]:
 
 
 def _jobs(rows: list[Row]) -> Iterator[str]:
-    """What more processes gain, if that was measured."""
+    """The gain of more processes, if it was measured."""
     if not rows:
         return
     yield "`cannery translate --jobs` of 200,000 lines beside one process, in turns: how many times as fast it is by"
@@ -366,7 +366,7 @@ def storage(figures: Figures) -> Iterator[str]:
 
 
 def growth(figures: Figures) -> Iterator[str]:
-    """What operations cost in stores of different sizes."""
+    """The cost of operations in stores of different sizes."""
     rows = figures["growth"]
     sizes = sorted({row["size"] for row in rows})
     yield "## Growth"
@@ -413,7 +413,7 @@ def stalls(figures: Figures) -> Iterator[str]:
 
 
 def encryption(figures: Figures) -> Iterator[str]:
-    """What an encrypted store costs beside a plain one."""
+    """The cost of an encrypted store beside a plain one."""
     rows = figures["encryption"]
     yield "## Encryption"
     yield ""
@@ -495,7 +495,7 @@ GATEWAY_CELLS: dict[str, Callable[[Row], str]] = {
 
 
 def footprint(figures: Figures) -> Iterator[str]:
-    """What each library weighs."""
+    """The weight of each library."""
     rows = figures["footprint"]
     yield "## Footprint"
     yield ""
@@ -537,7 +537,7 @@ SECTIONS = {
 
 
 def pictures(figures: Figures) -> dict[str, str]:
-    """The plots by the names of their files."""
+    """The plots, by file name."""
     drawn = {}
     if "translate" in figures:
         drawn["translate.svg"] = _translate_plot(figures["translate"])
@@ -564,7 +564,7 @@ def pictures(figures: Figures) -> dict[str, str]:
 
 
 def _ours(row: Row, goal: float) -> dict[str, Any]:
-    """Our own bars have their colour and their goal."""
+    """The colour and the goal of Cannery's bars."""
     return {"is_ours": True, "goal": goal} if row["contender"] == "cannery" else {}
 
 
@@ -628,7 +628,7 @@ def with_measured(readme: str, text: str) -> str:
 
 
 def main() -> int:
-    """Write the README and the plots, or say whether they are what the figures say."""
+    """Write the README and the plots, or check that they match the figures."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument(
         "--results", type=Path, default=results.RESULTS, help="where the figures are"

@@ -1,7 +1,7 @@
-"""What a measurement leaves behind: one small JSON file for each program, with where and when it was taken.
+"""Results of a measurement: one small JSON file per program, with the conditions of the run.
 
-``rows`` are what the program found; ``taken`` is the machine, the date, the mode and the load before and after, so that
-a reader can judge how quiet it was; ``versions`` are those of everything that took part. Nothing is computed here.
+``rows`` are the program's results; ``taken`` is the machine, the date, the mode and the load before and after, so that
+a reader can judge the conditions; ``versions`` are those of all contenders. Nothing is computed here.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def machine() -> dict[str, Any]:
 
 
 def _processor() -> str:
-    """The model that the kernel names."""
+    """The processor model according to the kernel."""
     try:
         lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
     except OSError:
@@ -44,7 +44,7 @@ def _processor() -> str:
 
 
 def versions(contenders: list[str]) -> dict[str, str]:
-    """The version of each contender's package, as its environment has it installed."""
+    """The version of each contender's package, as installed in its environment."""
     found: dict[str, str] = {}
     program = "import importlib.metadata as m, sys; print(m.version(sys.argv[1]))"
     for contender in contenders:
@@ -77,7 +77,7 @@ PACKAGES = {
 
 
 class Recording:
-    """The rows of one program's run, kept as they come."""
+    """Collects the rows of one run of a program."""
 
     def __init__(self, program: str, *, quick: bool, contenders: list[str]) -> None:
         self.program, self.quick, self.contenders = program, quick, contenders
@@ -86,12 +86,12 @@ class Recording:
         self._load = os.getloadavg()[0]
 
     def add(self, **row: Any) -> Row:
-        """Keep a row."""
+        """Add a row."""
         self.rows.append(row)
         return row
 
     def write(self, path: Path) -> None:
-        """Write the file; keys in order, so that a change shows as a small difference."""
+        """Write the file with sorted keys, which keeps differences between versions small."""
         taken = {
             **machine(),
             "date": datetime.now(UTC).strftime("%Y-%m-%d"),
@@ -114,7 +114,7 @@ class Recording:
 
 
 def read(program: str, folder: Path = RESULTS) -> dict[str, Any] | None:
-    """The file of a program, or None if it was never measured."""
+    """Read the file of a program; None if it was never measured."""
     path = folder / f"{program}.json"
     if not path.exists():
         return None

@@ -1,4 +1,4 @@
-"""Servers for measurements: those of the tests, with files on a disk and every sync made."""
+"""Servers for measurements: those of the tests, with files on a disk and all syncs enabled."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 _started: list[Any] = []
-# What ended processes have spent counts as well.
+# The CPU time of processes includes that of ended ones.
 _spent: dict[int, int] = {}
 
 
 def postgres(place: str | None = None) -> Any:
-    """A PostgreSQL server as it comes, with its files in a folder, or in that of all measurements."""
+    """A PostgreSQL server with default settings, with its files in a given folder or the common one."""
     sys.path.append(str(ROOT))
     module: Any = importlib.import_module("tests.servers")
     place = place or os.environ.get("BENCH_DIR") or tempfile.gettempdir()
@@ -28,12 +28,12 @@ def postgres(place: str | None = None) -> Any:
 
 
 def cpu_nanoseconds() -> int:
-    """The CPU time of the processes of running servers that answer a connection; not of those that tidy up."""
+    """The CPU time of those server processes that serve a connection, without background processes."""
     for server in _started:
         for process in server.processes():
             with contextlib.suppress(OSError):
                 if b"[local]" not in Path(f"/proc/{process}/cmdline").read_bytes():
                     continue
-                # What clock_getcpuclockid(3) gives on Linux.
+                # As clock_getcpuclockid(3) on Linux.
                 _spent[process] = time.clock_gettime_ns((~process << 3) | 2)
     return sum(_spent.values())

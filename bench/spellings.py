@@ -1,6 +1,6 @@
-"""One chat in many spellings: what a small change of the input costs, as a multiple of the plain spelling.
+"""One chat in many spellings: the cost of a small change of the input, as a multiple of the plain spelling.
 
-Every spelling is usual among clients. Speed should not depend on which of them a client chose.
+Every spelling is common among clients. Speed should not depend on the spelling that a client uses.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MARK = {"type": "ephemeral"}
 
 
 def plain(dialect: str) -> Body:
-    """Ten short messages with one tool, as each dialect spells them."""
+    """Ten short messages with one tool, in the usual spelling of each dialect."""
     body = short()
     function = {"name": "read_file", "description": "Reads a file.", "parameters": _SCHEMA}
     body["tools"] = [{"type": "function", "function": function}]
@@ -111,7 +111,7 @@ CHANGED_TOOLS = "changed tools"
 
 
 def spelled(dialect: str) -> dict[str, Captured]:
-    """The chat in every spelling of a dialect; the last turn is new in every call, or a tool is."""
+    """The chat in every spelling of a dialect; in every call the last turn is new, or a tool is."""
     bodies = {PLAIN: plain(dialect)}
     for name, change in SPELLINGS[dialect].items():
         bodies[name] = plain(dialect)
@@ -122,7 +122,7 @@ def spelled(dialect: str) -> dict[str, Captured]:
 
 
 def _with_changed_tools(dialect: str) -> Captured:
-    """The plain chat whose tool has another description in every call."""
+    """The plain chat, whose tool has a new description in every call."""
     whole = template(dialect, CHANGED_TOOLS, plain(dialect))
     body = whole.head + b"1" * DIGITS + whole.tail
     head, found, tail = body.partition(b"Reads a file.")

@@ -1,12 +1,12 @@
-"""How long appends wait for gc or a rebuild of the catalogue that another process runs: p50, p99 and the longest.
+"""How long appends wait for gc or a rebuild of the catalogue in another process: p50, p99 and the maximum.
 
     python bench/stalls.py [--quick] [--json FILE] [BACKEND ...]
 
-Backends: directory, sqlite, postgresql. One process appends small messages durably, to one of 200 conversations after
-the other, of which one is long, and times each. Beside it runs nothing, or a process that deletes conversations, one of
-them long, and collects them again and again, or one that rebuilds the catalogue again and again. Measured in a folder
-in memory, where what is left is our own waiting, and on the disk of ``TMPDIR`` (or ``BENCH_DIR``), whose own stalls the
-rows of "nothing" and of a bare JSONL file show.
+Backends: directory, sqlite, postgresql. One process appends small messages durably, to 200 conversations in turn, one
+of them long, and times each append. In parallel runs nothing, or a process that repeatedly deletes conversations, one
+of them long, and collects them, or one that repeatedly rebuilds the catalogue. Measured on a file system in memory,
+where all remaining waiting is Cannery's, and on the disk of ``TMPDIR`` (or ``BENCH_DIR``), whose own stalls are shown
+by the rows "nothing" and those of a bare JSONL file.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SECONDS = 10.0
 QUICK = 4.0
 LONG = "content that lies beside the lines " * 100
 GOAL = 0.1
-MEMORY = "/dev/shm"  # noqa: S108 - a folder of our own is made in it
+MEMORY = "/dev/shm"  # noqa: S108 - a folder of our own is created in it
 _context = multiprocessing.get_context("spawn")
 
 
@@ -46,7 +46,7 @@ def messages(count: int) -> list[AnyCanister]:
 
 
 def collect(location: str, is_over: Event) -> None:
-    """Delete and free, again and again."""
+    """Repeatedly delete and free conversations."""
     number = 0
     with open_store(location) as store:
         while not is_over.is_set():
@@ -58,7 +58,7 @@ def collect(location: str, is_over: Event) -> None:
 
 
 def rebuild(location: str, is_over: Event) -> None:
-    """Rebuild the catalogue, again and again."""
+    """Repeatedly rebuild the catalogue."""
     with open_store(location) as store:
         while not is_over.is_set():
             store.rebuild_index()
@@ -72,7 +72,7 @@ BESIDE: dict[str, Callable[[str, Event], None] | None] = {
 
 
 def fill(location: str) -> Store:
-    """A store of small conversations."""
+    """Fill a store with small conversations."""
     store = open_store(location)
     store.file_many(
         [
@@ -86,7 +86,7 @@ def fill(location: str) -> Store:
 
 
 def timed(append: Callable[[int], object], seconds: float) -> list[float]:
-    """The seconds of each append, one after the other."""
+    """The seconds of each append, in sequence."""
     taken = []
     until = time.perf_counter() + seconds
     number = 0
@@ -98,7 +98,7 @@ def timed(append: Callable[[int], object], seconds: float) -> list[float]:
 
 
 def bare(folder: Path) -> Callable[[int], object]:
-    """A line and a sync, as the disk gives them."""
+    """Append a line and sync: the speed of the disk."""
     file = os.open(folder / "bare.jsonl", os.O_CREAT | os.O_APPEND | os.O_WRONLY)
 
     def append(number: int) -> None:
@@ -111,7 +111,7 @@ def bare(folder: Path) -> Callable[[int], object]:
 def measure(
     backend: str, place: str, folder: Path, seconds: float, recording: results.Recording
 ) -> None:
-    """The rows of one backend in one place."""
+    """Measure the rows of one backend in one place."""
     path = folder / backend
     server = servers.postgres(str(folder.parent)) if backend == "postgresql" else None
     location = f"sqlite:{path}" if backend == "sqlite" else str(path)
@@ -127,7 +127,7 @@ def measure(
 def beside_each(
     backend: str, place: str, location: str, seconds: float, recording: results.Recording
 ) -> None:
-    """The rows of one store."""
+    """Measure the rows of one store."""
     with fill(location) as store:
         grown = [store.create() for _ in range(GROWN - 1)]
         grown.append(store.create(canisters=messages(LENGTH)))
@@ -137,7 +137,7 @@ def beside_each(
             if work is not None:
                 beside = _context.Process(target=work, args=(location, is_over), daemon=True)
                 beside.start()
-                # Until it has imported everything it disturbs nothing.
+                # It has no effect until it has imported its modules.
                 time.sleep(1.0)
             taken = timed(lambda n: grown[n % GROWN].append(user(f"more {n}")), seconds)
             is_over.set()
@@ -149,7 +149,7 @@ def beside_each(
 def add(
     recording: results.Recording, backend: str, place: str, beside: str, taken: list[float]
 ) -> None:
-    """One row, in milliseconds."""
+    """Add one row, in milliseconds."""
     cut = statistics.quantiles(taken, n=100)
     figures = [round(1000 * one, 2) for one in (cut[49], cut[98], max(taken))]
     late = sum(one > GOAL for one in taken)
@@ -172,7 +172,7 @@ def add(
 
 
 def main() -> None:
-    """Measure what was asked for, or everything."""
+    """Measure the given backends, or all."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="shorter")
     parser.add_argument("--json", type=Path, help="write the rows here")

@@ -1,13 +1,13 @@
-"""Storage beside its peers: ratios in one run, on one machine, interleaved.
+"""Storage beside other libraries: ratios within one run, on one machine, interleaved.
 
     python bench/storage.py [--quick] [--only CONTENDER] [--json FILE] [MEASURE ...]
 
 Measures: append, growth, writers, load, tail, fork, filing, disk, verify; all of them by default.
 
-Every contender runs in its own environment and measures the baseline itself: in its own process, in turns whose order
-changes, each timed slice after a ``sync``. Kept are the medians of the ratios of the rounds. The baseline of writing is
-a bare JSONL file with fdatasync after each message, that of loading the same file read with the standard library. The
-data lies in the folder of ``TMPDIR``, or of ``BENCH_DIR`` if it is set, which must not be in memory.
+Every contender runs in its own environment and measures the baseline itself: in its own process, in rounds of changing
+order, each timed slice after a ``sync``. The results are the medians of the ratios of the rounds. The baseline of
+writing is a bare JSONL file with fdatasync after each message, that of loading the same file read with the standard
+library. The data is in the folder of ``TMPDIR``, or of ``BENCH_DIR`` if it is set, which must not be in memory.
 """
 
 from __future__ import annotations
@@ -49,15 +49,15 @@ GOALS = {
 
 
 class Scale(NamedTuple):
-    """How much is measured; ours is always measured on the longest conversations."""
+    """The amount of work; Cannery is always measured with the longest conversations."""
 
     rounds: int
     slice: int
     corpus: int  # the messages that are loaded
-    largest: int  # the longest conversation
+    largest: int  # the length of the longest conversation
 
     def of(self, peer: Any) -> Scale:
-        """The same with the longest conversations, if it is ours."""
+        """The same with the longest conversations, for Cannery."""
         return self._replace(corpus=10_000, largest=100_000) if is_ours(peer) else self
 
 
@@ -66,30 +66,30 @@ FULL = Scale(rounds=9, slice=150, corpus=10_000, largest=100_000)
 
 
 def is_ours(peer: Any) -> bool:
-    """Whether a contender is Cannery, which alone is asked for what only it promises."""
+    """Whether a contender is Cannery; some measures apply to it only."""
     return bool(peer.__name__ == "peers.cannery")
 
 
 def text(chance: random.Random, size: int) -> str:
-    """So many characters that compress as prose does."""
+    """Text of a given length that compresses like prose."""
     return " ".join(chance.choices(NUMBERED, k=size // 5 + 1))[:size]
 
 
 def mixed(seed: int, count: int) -> list[Said]:
-    """Messages as chats have them: many short, some of a few kilobytes, few of many."""
+    """Messages with a realistic distribution of sizes: many short, some of a few kilobytes, few longer."""
     chance = random.Random(seed)
     sizes = chance.choices([80, 300, 900, 2500, 8000, 30000], [30, 30, 18, 14, 6, 2], k=count)
     return [Said("user", text(chance, size)) for size in sizes]
 
 
 def numbered(count: int) -> Iterator[list[Said]]:
-    """So many short messages, a thousand at a time."""
+    """A number of short messages, in batches of a thousand."""
     for start in range(0, count, 1000):
         yield [Said("user", f"message {start + index}") for index in range(min(1000, count))]
 
 
 def corpus(count: int) -> list[Said]:
-    """A chat with repeated prompts, tool results and pictures, as agents make them."""
+    """A chat with repeated prompts, tool results and images, as agents produce them."""
     chance = random.Random(5)
     repeated = [text(chance, 6000) for _ in range(20)]
     pictures = [chance.randbytes(40_000) for _ in range(10)]
@@ -109,7 +109,7 @@ def corpus(count: int) -> list[Said]:
 
 @contextmanager
 def folder_for(name: str) -> Iterator[Path]:
-    """A folder on a disk, for as long as it is needed."""
+    """A temporary folder on a disk."""
     path = Path(tempfile.mkdtemp(prefix=f"bench-{name}-", dir=os.environ.get("BENCH_DIR")))
     try:
         yield path
@@ -129,7 +129,7 @@ def opened(make: Callable[[Path], Storage], folder: Path) -> Iterator[Storage]:
 
 
 def timed(work: Callable[[], object]) -> float:
-    """Seconds, after the disk has come to rest."""
+    """Wall-clock seconds, measured after pending writes have finished."""
     os.sync()
     start = time.perf_counter()
     work()
@@ -137,19 +137,19 @@ def timed(work: Callable[[], object]) -> float:
 
 
 def cpu_seconds(work: Callable[[], object]) -> float:
-    """The CPU time of all threads: what work takes on one core."""
+    """The CPU time of all threads."""
     start = time.process_time()
     work()
     return time.process_time() - start
 
 
 def batches(scale: Scale) -> list[list[Said]]:
-    """Messages for every round, none said twice: a store that recognises content gains nothing here."""
+    """Different messages for every round, so that deduplication gains nothing."""
     return [mixed(turn, scale.slice) for turn in range(scale.rounds + 1)]
 
 
 def appending(append: Callable[[Said], object], said: list[list[Said]]) -> Callable[[int], None]:
-    """Append what belongs to a round, one by one."""
+    """Append the messages of a round, one by one."""
 
     def run(turn: int) -> None:
         for what in said[turn]:
@@ -159,7 +159,7 @@ def appending(append: Callable[[Said], object], said: list[list[Said]]) -> Calla
 
 
 def in_turns(runs: Mapping[str, Callable[[int], object]], rounds: int) -> dict[str, list[float]]:
-    """The seconds of each run in each round, the first round left out, the order changing."""
+    """The seconds of each run in each round, in changing order, without the first round."""
     order = list(runs)
     found: dict[str, list[float]] = {name: [] for name in runs}
     for turn in range(rounds + 1):
@@ -181,11 +181,11 @@ def size_of(folder: Path) -> int:
     return sum(item.stat().st_size for item in folder.rglob("*") if item.is_file())
 
 
-# What each contender is measured on. A measure takes the peer and the scale and gives rows.
+# The measures of each contender. A measure takes the peer and the scale and yields rows.
 
 
 def measure_append(peer: Any, scale: Scale) -> Iterator[results.Row]:
-    """Durable append of mixed sizes, beside JSONL + fdatasync; of ours also to a store in one file."""
+    """Durable append of mixed sizes, beside JSONL + fdatasync; for Cannery also in one SQLite file."""
     said = batches(scale)
     makers = {"base": jsonl, "append": peer.storage}
     if is_ours(peer):
@@ -201,7 +201,7 @@ def measure_append(peer: Any, scale: Scale) -> Iterator[results.Row]:
 
 
 def measure_growth(peer: Any, scale: Scale) -> Iterator[results.Row]:
-    """Whether an append costs the same in a long conversation."""
+    """Whether the cost of an append is the same in a long conversation."""
     counts = [count for count in (1000, 10_000, 100_000) if count <= scale.of(peer).largest]
     said = batches(scale)
     with folder_for("growth") as folder:
@@ -221,7 +221,7 @@ def measure_growth(peer: Any, scale: Scale) -> Iterator[results.Row]:
 
 
 def measure_load(peer: Any, scale: Scale) -> Iterator[results.Row]:
-    """Loading 10,000 messages with their content, and the disk that they take."""
+    """Loading 10,000 messages with their content, and their size on disk."""
     said = corpus(scale.of(peer).corpus)
     with folder_for("load") as folder, opened(jsonl, folder / "base") as base:
         base.fill(said)
@@ -257,7 +257,7 @@ def _verified(
 
 
 def measure_fork(peer: Any, scale: Scale) -> Iterator[results.Row]:
-    """What a second conversation with the same past costs, where a contender can make one."""
+    """The cost of a second conversation with the same history, if a contender supports it."""
     for count in (1000, scale.of(peer).largest):
         with folder_for("fork") as folder, opened(peer.storage, folder / "own") as own:
             if not own.fork:
@@ -277,7 +277,7 @@ def measure_fork(peer: Any, scale: Scale) -> Iterator[results.Row]:
 
 @contextmanager
 def counted_syncs() -> Iterator[list[int]]:
-    """The syncs that our own store asks for; a peer's are not ours to count."""
+    """Count the syncs of Cannery's directory store; those of peers are not counted."""
     syncs: list[int] = []
     try:
         system: Any = importlib.import_module("cannery.backends.directory.files").OperatingSystem
@@ -298,7 +298,7 @@ def counted_syncs() -> Iterator[list[int]]:
 
 
 def shared(scale: Scale, seed: int) -> list[list[list[Said]]]:
-    """For every round and each of sixteen writers messages that nobody else says."""
+    """Different messages for every round and each of sixteen writers."""
     first = 1_000_000 * seed
     return [
         [mixed(first + 16 * turn + writer, scale.slice) for writer in range(16)]
@@ -307,7 +307,7 @@ def shared(scale: Scale, seed: int) -> list[list[list[Said]]]:
 
 
 def measure_writers(peer: Any, scale: Scale) -> Iterator[results.Row]:
-    """Sixteen threads, and sixteen tasks, beside one thread, per message: only we promise that."""
+    """Sixteen threads, and sixteen tasks, beside one thread, per message; for Cannery only."""
     if not is_ours(peer):
         return
     cannery: Any = importlib.import_module("cannery")
@@ -346,7 +346,7 @@ def measure_writers(peer: Any, scale: Scale) -> Iterator[results.Row]:
 def as_tasks(
     store: Any, conversations: list[Any], parts: list[list[list[Said]]], turn: int
 ) -> None:
-    """Each writer is a task of one event loop."""
+    """Write with one asyncio task per writer."""
     cannery: Any = importlib.import_module("cannery")
 
     async def write(conversation: Any, said: list[Said]) -> None:
@@ -361,7 +361,7 @@ def as_tasks(
 
 
 def exchanges(turn: int, count: int) -> list[list[Said]]:
-    """Chats of one question and one answer under the same prompt, as a gateway has them to file."""
+    """Chats of one question and one answer under the same prompt, as a gateway files them."""
     chance = random.Random(turn)
     prompt = Said("supervisor", text(chance, 400))
     return [
@@ -371,7 +371,7 @@ def exchanges(turn: int, count: int) -> list[list[Said]]:
 
 
 def measure_filing(peer: Any, scale: Scale) -> Iterator[results.Row]:
-    """Filing histories that are new, alone and many at once, beside a durable line of JSONL each."""
+    """Filing new histories, singly and in batches, beside one durable line of JSONL each."""
     if not is_ours(peer):
         return
     cannery: Any = importlib.import_module("cannery")
@@ -434,12 +434,12 @@ MEASURES: dict[str, Callable[[Any, Scale], Iterator[results.Row]]] = {
     "fork": measure_fork,
     "filing": measure_filing,
 }
-# What a measure finds besides.
+# Measures that are part of another one.
 ALSO = {"disk": "load", "verify": "load"}
 
 
 def show(row: results.Row) -> None:
-    """One row, with its goal where it has one."""
+    """Print one row, with its goal if it has one."""
     name = " ".join(
         [
             row["what"],
@@ -459,7 +459,7 @@ def show(row: results.Row) -> None:
 
 
 def main() -> None:
-    """Measure what was asked for, or everything."""
+    """Measure the given measures, or all."""
     parser = programs.parser_of(__doc__, CONTENDERS)
     known = [*MEASURES, *ALSO]
     parser.add_argument("measures", nargs="*", metavar="MEASURE", help=", ".join(known))

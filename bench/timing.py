@@ -1,7 +1,7 @@
-"""How times are taken: thread CPU time, contenders shuffled each round, medians of ratios to the round's floor.
+"""Time measurement: thread CPU time, contenders shuffled each round, medians of ratios to the round's floor.
 
-The floor runs in the same process and the same round as what is compared with it, so that neither the machine's
-mood nor another environment's interpreter gets into a ratio. Where bodies must be new in every call, they are made
+The floor runs in the same process and the same round as the code compared with it, so that a ratio does not depend on
+the load of the machine or on another environment's interpreter. Bodies that must be new in every call are created
 outside of the timed slice.
 """
 
@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 FLOOR = "floor"
-# How long a timed slice of the floor takes at most, and how many calls it has.
+# The maximum duration of a timed slice of the floor, and the limits of its calls.
 SLICE_SECONDS = 0.0002
 CALLS = range(3, 61)
 
@@ -27,7 +27,7 @@ def cpu_seconds(run: Callable[[], object], repeats: int) -> float:
 
 
 def repeats_for(run: Callable[[], object], seconds: float) -> int:
-    """How often to call so that a timed slice takes about so long; the call is warm afterwards."""
+    """The number of calls for a timed slice of about the given length; the function is warm afterwards."""
     run()
     once = cpu_seconds(run, 1)
     return max(1, round(seconds / max(once, 1e-7)))
@@ -36,7 +36,7 @@ def repeats_for(run: Callable[[], object], seconds: float) -> int:
 def ratios(
     contenders: Mapping[str, Callable[[], object]], rounds: int, slice_seconds: float = 0.012
 ) -> dict[str, list[float]]:
-    """Each contender's time as a multiple of the floor's, for every round; slow calls are steady in fewer rounds."""
+    """The ratios of each contender's time to the floor's, by round; slow calls vary less and get fewer rounds."""
     repeats = {name: repeats_for(run, slice_seconds) for name, run in contenders.items()}
     rng = random.Random(7)
     found: dict[str, list[float]] = {name: [] for name in contenders}
@@ -56,7 +56,7 @@ Fresh = Callable[[], bytes]
 
 
 def each(run: Take, bodies: Sequence[bytes]) -> float:
-    """Thread CPU seconds of a call, over bodies that are each taken once."""
+    """Thread CPU seconds per call, over bodies that are each used once."""
     start = time.thread_time_ns()
     for body in bodies:
         run(body)
@@ -64,7 +64,7 @@ def each(run: Take, bodies: Sequence[bytes]) -> float:
 
 
 def all_of(calls: Sequence[Callable[[], object]]) -> float:
-    """Thread CPU seconds of many different calls together."""
+    """Thread CPU seconds of several different calls together."""
     start = time.thread_time_ns()
     for call in calls:
         call()
@@ -72,7 +72,7 @@ def all_of(calls: Sequence[Callable[[], object]]) -> float:
 
 
 def fresh_times(runs: Mapping[str, tuple[Take, Fresh]], rounds: int) -> list[dict[str, float]]:
-    """The seconds of every run in every round, on bodies that are new in each call; the floor's slice sets how many."""
+    """The seconds of every run in every round, with new bodies in each call; the floor determines their number."""
     floor, fresh = runs[FLOOR]
     once = each(floor, [fresh() for _ in range(10)])
     calls = min(max(CALLS.start, int(SLICE_SECONDS / max(once, 1e-9))), CALLS.stop - 1)
@@ -89,7 +89,7 @@ def fresh_times(runs: Mapping[str, tuple[Take, Fresh]], rounds: int) -> list[dic
 
 
 def spread(values: list[float]) -> dict[str, float]:
-    """The median with the quartiles around it, as a row keeps them."""
+    """The median and the quartiles, for a row."""
     ordered = sorted(values)
     last = len(ordered) - 1
     return {
@@ -100,6 +100,6 @@ def spread(values: list[float]) -> dict[str, float]:
 
 
 def at_share(values: Sequence[float], share: float) -> float:
-    """The smallest value that so large a share of the values does not exceed."""
+    """The smallest value that is not exceeded by a given share of the values."""
     ordered = sorted(values)
     return ordered[max(0, -int(-share * len(ordered) // 1) - 1)]

@@ -1,15 +1,15 @@
-"""Translation beside its peers and its floor: ``orjson.loads`` + ``orjson.dumps`` of the same bytes.
+"""Translation beside other libraries and the floor: ``orjson.loads`` + ``orjson.dumps`` of the same bytes.
 
     python bench/translate.py [--quick] [--only CONTENDER] [--json FILE]
 
-First the bodies that real clients sent (``captures.py``): every pair of dialects, with the total over all bodies, the
+First recorded bodies of real clients (``captures.py``): every pair of dialects, with the total over all bodies, the
 median, the ninetieth percentile and the worst body, and the same bodies once each in one mixed pass; those of agents
 have rows of their own. Then one chat in many spellings (``spellings.py``), four workloads, and a conversation that
 grows by one message.
 
 Every contender runs in its own environment, one after the other, and measures the floor itself: in its own process, in
-the same rounds, shuffled, in thread CPU time. What runs for us is the public ``cannery.translate``, losses included.
-Every output is compared with its source, and what is not in it stands beside its figure.
+the same rounds, shuffled, in thread CPU time. For Cannery the public ``cannery.translate`` is measured, including
+losses. Every output is compared with its source, and missing parts are listed beside the figure.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ CONTENDERS = [
 
 
 def floor(body: bytes) -> object:
-    """Parsing and writing the same bytes, without looking at them."""
+    """Parse and write the same bytes."""
     return orjson.dumps(orjson.loads(body))
 
 
 def measure(contender: str, rounds: int) -> Iterator[results.Row]:
-    """Every row of one contender, in this process."""
+    """Measure all rows of one contender, in this process."""
     peer: Any = importlib.import_module(f"peers.{contender}")
     translations: dict[Pair, Translation] = peer.translations()
     pairs = [pair for pair in PAIRS if pair in translations]
@@ -64,9 +64,9 @@ def measure(contender: str, rounds: int) -> Iterator[results.Row]:
 def measured(
     peer: Any, translations: dict[Pair, Translation], pairs: list[Pair], rounds: int
 ) -> Iterator[results.Row]:
-    """The rows that every contender has."""
+    """Measure the rows that every contender has."""
     taken: dict[Pair, list[Captured]] = {}
-    # What reads its own form only is given the captures that its form was made for.
+    # A contender with an input form of its own is measured with Chat sources only, because that form is made from them.
     chat = [pair for pair in pairs if pair[0] == "openai_chat"]
     for pair in chat if _restates(peer) else pairs:
         named = {"source": pair[0], "target": pair[1]}
@@ -92,7 +92,7 @@ def measured(
 def over_bodies(
     peer: Any, translate: Translation, pair: Pair, kind: str, rounds: int
 ) -> tuple[list[Captured], results.Row]:
-    """The bodies of a kind and a pair that a contender takes, and their figures."""
+    """The bodies of a kind and a pair that a contender accepts, and their figures."""
     found: list[tuple[Captured, list[dict[str, float]]]] = []
     failed: list[str] = []
     lost = 0
@@ -127,7 +127,7 @@ def _times(translate: Translation, body: Captured, rounds: int) -> list[dict[str
 
 
 def _figures(found: list[tuple[Captured, list[dict[str, float]]]]) -> results.Row:
-    """The total over all bodies, and how the ratios of single bodies are spread."""
+    """The total over all bodies, and the distribution of the ratios of single bodies."""
     totals = [
         sum(times["it"] for times in together) / sum(times[timing.FLOOR] for times in together)
         for together in zip(*(times for _, times in found), strict=True)
@@ -147,7 +147,7 @@ def _figures(found: list[tuple[Captured, list[dict[str, float]]]]) -> results.Ro
 
 
 def mixed(calls: list[tuple[Translation, Captured]], rounds: int) -> float:
-    """Every body once in a round, in any order: the sum of its times as a multiple of the floor's."""
+    """Every body once per round, in random order: the sum of the times as a multiple of the floor's."""
     rng = random.Random(7)
     found = []
     for _ in range(rounds):
@@ -189,7 +189,7 @@ def _takes(translate: Translation, body: Captured) -> bool:
 def over_workload(
     peer: Any, translate: Translation, pair: Pair, workload: str, rounds: int
 ) -> results.Row:
-    """One of the four workloads, with what its translation leaves out."""
+    """One of the four workloads, with the parts that its translation drops."""
     said = said_by(workload)
     body = peer.source(said, pair) if _restates(peer) else encoded(workload, pair[0])
     row: results.Row = {"workload": workload}
@@ -208,7 +208,7 @@ def over_workload(
 
 
 def copies(peer: Any, rounds: int) -> Iterator[results.Row]:
-    """How long it takes to copy the bytes, as a multiple of the floor."""
+    """The time of copying the bytes, as a multiple of the floor."""
     for workload in WORKLOADS:
         body = encoded(workload)
         runs = {timing.FLOOR: partial(floor, body), "it": partial(peer.copied, body)}
@@ -217,7 +217,7 @@ def copies(peer: Any, rounds: int) -> Iterator[results.Row]:
 
 
 def appends(peer: Any, rounds: int) -> Iterator[results.Row]:
-    """One message more on the agentic conversation, written again; a multiple of the floor of the whole body."""
+    """Append one message to the agentic conversation and write it again; a multiple of the floor of the whole body."""
     body = encoded("agentic")
     steps: dict[str, Callable[[], object]] = peer.appending(body)
     for target, step in steps.items():
@@ -229,7 +229,7 @@ def appends(peer: Any, rounds: int) -> Iterator[results.Row]:
 
 
 def show(row: results.Row) -> None:
-    """One row."""
+    """Print one row."""
     pair = f"{row['source']} → {row['target']}, " if "source" in row else ""
     kind = next((kind for kind in BODIES if kind in row), None)
     if kind is not None:

@@ -1,4 +1,4 @@
-"""The bodies that every translation benchmark uses, built the same way each time."""
+"""The bodies of all translation benchmarks, generated deterministically."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WORDS = TEXT.split()
 
 
 def sentence(rng: random.Random, length: int) -> str:
-    """Prose of about so many characters."""
+    """Prose of about the given length."""
     words: list[str] = []
     size = 0
     while size < length:
@@ -115,13 +115,13 @@ WORKLOADS: dict[str, Callable[[], dict[str, Any]]] = {
 
 @cache
 def said_by(workload: str) -> dict[str, Any]:
-    """A workload as an OpenAI body, which is made once and which nobody may change."""
+    """A workload as an OpenAI body, created once; callers must not change it."""
     return WORKLOADS[workload]()
 
 
 @cache
 def encoded(workload: str, dialect: str = "openai_chat") -> bytes:
-    """A workload as the bytes of a body in a source dialect; those that are not OpenAI's are made by hand."""
+    """A workload as the bytes of a body in a dialect; ``by_hand`` converts it from OpenAI's."""
     body = said_by(workload)
     if dialect != "openai_chat":
         body = BY_HAND[dialect](body)

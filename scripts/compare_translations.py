@@ -1,13 +1,13 @@
-"""Freeze what translation gives for many bodies, and compare a later checkout with it.
+"""Record translation results for many bodies, and compare a later checkout with them.
 
-A change of translation is judged by what it changes. ``freeze`` writes, for every body that it is given, the
-conversation that is read and, for every target, the body, the losses, the repairs and the aliases, or the error.
-``compare`` translates the frozen bodies again and prints the differences, grouped by kind, with counts and examples.
+A change of translation is judged by its differences. ``freeze`` writes, for every given body, the conversation read
+from it and, for every target, the body, the losses, the repairs and the aliases, or the error. ``compare`` translates
+the frozen bodies again and prints the differences, grouped by kind, with counts and examples.
 
     python scripts/compare_translations.py freeze FOLDER --corpus ../shared/corpus.tar.xz
     python scripts/compare_translations.py compare FOLDER --source openai_chat --sample 500
 
-The frozen folder has one compressed JSONL file for each source dialect and kind; each line holds one body with all
+The frozen folder has one compressed JSONL file for each source dialect and kind; each line contains one body with all
 its results, so comparing needs no corpus. Only public names of the package are used.
 """
 
@@ -33,8 +33,8 @@ import orjson
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
-import cannery  # noqa: E402 - the checkout beside this script, whatever is installed
-from tests.corpus.items import open_corpus  # noqa: E402 - the same
+import cannery  # noqa: E402 - the checkout of this script takes precedence over an installed package
+from tests.corpus.items import open_corpus  # noqa: E402 - as above
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -43,7 +43,7 @@ else:
 
 KINDS = ("request", "response", "stream")
 FOLDERS = {"requests": "request", "responses": "response", "streams": "stream"}
-# A model of each API, since rules depend on the model; a body's own model is tried too.
+# A model of each API, because rules depend on the model; a body's own model is tested too.
 MODELS = {
     "anthropic_messages": "claude-opus-4-8",
     "gemini_generate": "gemini-2.5-pro",
@@ -56,7 +56,7 @@ _RESPELLED = " (the same JSON spelled otherwise)"
 
 
 class Item(msgspec.Struct, frozen=True):
-    """One body, with where it comes from."""
+    """One body, with its origin."""
 
     identifier: str
     dialect: str
@@ -65,7 +65,7 @@ class Item(msgspec.Struct, frozen=True):
 
 
 class Frozen(msgspec.Struct, omit_defaults=True):
-    """One line of a frozen file; ``text`` is the body, or ``base64`` where the body is not valid UTF-8."""
+    """One line of a frozen file; ``text`` is the body, or ``base64`` if the body is not valid UTF-8."""
 
     identifier: str
     dialect: str
@@ -120,7 +120,7 @@ def listed_items(file: Path) -> Iterator[Item]:
 
 
 def drawn_items(number: int) -> Iterator[Item]:
-    """So many bodies of each strategy of ``tests/strategies`` and each dialect, the same in every run."""
+    """A number of bodies from each strategy of ``tests/strategies`` for each dialect, the same in every run."""
     from tests.strategies import bodies
     from tests.strategies.agent_bodies import agent_bodies
     from tests.strategies.drawing import draw
@@ -171,15 +171,15 @@ def targets_of(item: Item, *, names: Iterable[str]) -> Iterator[tuple[str, str, 
 
 
 def attempt(action: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """What an action gives, or its error."""
+    """Run an action; return its result or its error."""
     try:
         return action()
-    except Exception as error:  # noqa: BLE001 - which errors there are is what is compared
+    except Exception as error:  # noqa: BLE001 - errors are part of the comparison
         return {"error": f"{type(error).__name__}: {error}"}
 
 
 def rendered_fields(rendered: cannery.Rendered) -> dict[str, Any]:
-    """A rendering as values of JSON; the body stays as it was written."""
+    """A rendering as JSON values; the body is not changed."""
     aliases = rendered.aliases
     return {
         "body": _spelled(rendered.body),
@@ -194,7 +194,7 @@ def rendered_fields(rendered: cannery.Rendered) -> dict[str, Any]:
 
 
 def _spelled(body: bytes) -> Any:
-    """A body as it was written; as a string where it has half a surrogate pair, which decoders refuse."""
+    """A body verbatim; as a string if it contains a lone surrogate, which decoders refuse."""
     try:
         msgspec.json.decode(body, type=msgspec.Raw)
     except msgspec.MsgspecError:
@@ -203,7 +203,7 @@ def _spelled(body: bytes) -> Any:
 
 
 def result_of(item: Item, target: str, model: str | None) -> dict[str, Any]:
-    """What an item becomes in one target."""
+    """The result of translating an item to one target."""
     if item.kind == "stream":
         return stream_result(item, target)
     return rendered_fields(
@@ -246,7 +246,7 @@ def events_of(written: bytes) -> list[Any]:
 
 
 def conversation_of(item: Item) -> Any:
-    """The role and the digest of every canister that is read, or the error."""
+    """The role and the digest of every canister read, or the error."""
 
     def read() -> dict[str, Any]:
         canisters: Iterable[Any]
@@ -263,7 +263,7 @@ def conversation_of(item: Item) -> Any:
 
 
 def encode(value: Any) -> bytes:
-    """A value as JSON; what no UTF-8 can say is escaped."""
+    """A value as JSON; lone surrogates are escaped."""
     try:
         return orjson.dumps(value)
     except TypeError:
@@ -286,7 +286,7 @@ def _printable(value: Any) -> Any:
 
 
 def frozen_line(item: Item, names: Iterable[str]) -> bytes:
-    """The line of one item."""
+    """Encode the line of one item."""
     body: dict[str, Any]
     try:
         body = {"text": item.data.decode()}
@@ -337,14 +337,14 @@ def freeze(options: argparse.Namespace) -> int:
 
 @dataclass
 class Findings:
-    """Differences by kind, with how many there are and a few examples of each."""
+    """Differences by kind, with counts and a few examples of each."""
 
     examples: int
     counts: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     shown: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
 
     def add(self, kind: str, place: str, before: Any, after: Any) -> None:
-        """Note one difference."""
+        """Add one difference."""
         self.counts[kind] += 1
         if len(self.shown[kind]) < self.examples:
             self.shown[kind].append(
@@ -364,7 +364,7 @@ def _short(value: Any) -> str:
 
 
 def compare(options: argparse.Namespace) -> int:
-    """Translate the frozen bodies again and print what differs."""
+    """Translate the frozen bodies again and print the differences."""
     began = time.process_time()
     findings = Findings(options.examples)
     entries = list(_selected(options))
@@ -383,7 +383,7 @@ def compare(options: argparse.Namespace) -> int:
 
 
 def _frozen_line(line: bytes) -> Frozen:
-    """One line of a frozen file; bodies with half a surrogate pair are JSON that only the standard library reads."""
+    """Decode a line of a frozen file; only the standard library can decode bodies with lone surrogates."""
     try:
         return _LINE.decode(line)
     except msgspec.DecodeError:
@@ -393,7 +393,7 @@ def _frozen_line(line: bytes) -> Frozen:
 
 
 def _selected(options: argparse.Namespace) -> list[Frozen]:
-    """The frozen lines that the options name, or a sample of them."""
+    """The frozen lines that the options select, or a sample of them."""
     wanted = re.compile(options.id or "")
     entries: list[Frozen] = []
     for file in sorted(options.folder.glob("*.jsonl.zst")):
@@ -464,7 +464,7 @@ class Judge:
         self._findings = findings
 
     def compare(self, before: dict[str, Any], now: dict[str, Any], part: str = "") -> None:
-        """Note every difference of two results."""
+        """Record every difference between two results."""
         if "error" in before or "error" in now:
             if before != now:
                 kind = _error_kind(before, now)
@@ -483,7 +483,7 @@ class Judge:
             self._findings.add(f"{self._pair}: {kind}", self._place, before, now)
 
     def _values(self, column: str, before: Any, now: Any, part: str) -> None:
-        """The first differences of two JSON values, named by the paths without their indexes."""
+        """Record the first differences of two JSON values, by their paths without indexes."""
         for path, old, new in list(differences(before, now))[:3]:
             if column == "aliases":
                 path = ".".join(path.split(".")[:2])  # noqa: PLW2901 - names and ids are not kinds
@@ -491,7 +491,7 @@ class Judge:
             self._note(aspect, f"{part}{column} {_NUMBER.sub('[]', path)}", old, new)
 
     def _reports(self, column: str, before: list[Any], now: list[Any], part: str) -> None:
-        """Losses or repairs: gone, new, elsewhere, worded otherwise."""
+        """Compare losses or repairs: removed, added, moved, reworded."""
         gone = [each for each in before if each not in now]
         new = [each for each in now if each not in before]
         if not gone and not new:
@@ -512,7 +512,7 @@ class Judge:
 
     @staticmethod
     def _partner(old: list[str], new: list[list[str]]) -> list[str] | None:
-        """The report of the same code that is most like an old one."""
+        """The most similar report with the same code."""
         same = [each for each in new if each[0] == old[0]]
         return max(same, key=lambda each: sum(map(str.__eq__, each, old)), default=None)
 
@@ -525,7 +525,7 @@ class Judge:
 
 
 def differences(before: Any, now: Any, path: str = "$") -> Iterator[tuple[str, Any, Any]]:
-    """The places at which two JSON values differ, to the letter of their types."""
+    """The paths at which two JSON values differ, with strict types."""
     if type(before) is not type(now):
         yield f"{path} ({_type(before)} became {_type(now)})", before, now
     elif isinstance(before, dict):
@@ -555,7 +555,7 @@ def _same_json(before: Any, now: Any) -> bool:
 
 
 def differences_of_text(before: str, now: str) -> list[tuple[str, Any, Any]]:
-    """The differences of the values that two JSON texts stand for."""
+    """The differences between the values of two JSON texts."""
     return list(differences(json.loads(before), json.loads(now)))
 
 
@@ -567,7 +567,7 @@ def _type(value: Any) -> str:
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
-    """The options."""
+    """Parse the options."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     verbs = parser.add_subparsers(dest="verb", required=True)
     first = verbs.add_parser("freeze", help="write what this checkout gives")
@@ -599,7 +599,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one of the two verbs; comparing exits with 1 if there is a difference."""
+    """Run one of the two verbs; comparing returns 1 if there is a difference."""
     options = parse(arguments)
     return freeze(options) if options.verb == "freeze" else compare(options)
 

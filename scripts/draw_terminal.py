@@ -1,7 +1,7 @@
-"""Draw what the command line shows into ``docs/images``; ``make docs`` runs it, and a test compares.
+"""Draw the output of the command line into ``docs/images``; ``make docs`` runs it, and a test compares.
 
-The real executable runs on a pseudo-terminal, on sample data that is made here, and rich draws what it wrote. Ids and
-times are fixed, so the pictures change only when the command does.
+The real executable runs on a pseudo-terminal, on generated sample data, and rich renders its output. Ids and times are
+fixed, so the pictures change only when the command does.
 """
 
 import json
@@ -34,7 +34,7 @@ REQUEST = {
         {"role": "user", "content": "And the sea?"},
     ],
 }
-# A session that was interrupted during a call, and that goes on with settings its model does not take.
+# A session that was interrupted during a call, with settings that its model does not accept.
 REFUSED = {
     "model": "claude-opus-5",
     "max_tokens": 1024,
@@ -56,9 +56,9 @@ REFUSED = {
         {"role": "user", "content": "Well?"},
     ],
 }
-# When a conversation was made is the time at which it is drawn.
+# Creation times are the time of drawing.
 _DATED = re.compile(r"20\d\d-\d\d-\d\d \d\d:\d\d")
-# How wide the terminal is, and what is typed.
+# The width of the terminal, and the arguments.
 SCREENS = {
     "translate": (120, ("translate", "request.json", "--to", "anthropic_messages")),
     "doctor": (
@@ -81,7 +81,7 @@ TOPICS = (
 
 
 def fill(store: Store) -> None:
-    """A trip that was planned in several ways, and what was asked on other days."""
+    """Fill a store: a trip that was planned in several ways, and questions of other days."""
     trip = store.create(
         title="A week in Lisbon",
         tags=("travel",),
@@ -114,7 +114,7 @@ def fill(store: Store) -> None:
 
 
 def ask(store: Store, day: int) -> None:
-    """What was asked on one day: more on some, with a tool on some."""
+    """Add the questions of one day: more on some, with a tool on some."""
     said: list[AnyCanister] = []
     for number in range(1 + day * 7 % 5):
         call = f"call_{number}"
@@ -133,7 +133,7 @@ def ask(store: Store, day: int) -> None:
 
 
 def timed(when: datetime, *canisters: AnyCanister) -> Conversation:
-    """Canisters as said one after the other."""
+    """Give canisters consecutive times."""
     return Conversation(
         canister.replace(timestamp=when + timedelta(seconds=20 * number))
         for number, canister in enumerate(canisters)
@@ -141,7 +141,7 @@ def timed(when: datetime, *canisters: AnyCanister) -> Conversation:
 
 
 def screens() -> Iterator[tuple[str, str, str]]:
-    """The name of each picture, the command, and what it writes on a terminal, with its colours."""
+    """The name of each picture, the command, and its coloured output on a terminal."""
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         (home / "request.json").write_text(json.dumps(REQUEST), "utf-8")
@@ -153,7 +153,7 @@ def screens() -> Iterator[tuple[str, str, str]]:
 
 
 def on_terminal(home: Path, words: tuple[str, ...], width: int) -> str:
-    """What the executable writes on a pseudo-terminal."""
+    """Run the executable on a pseudo-terminal, and return its output."""
     command = [sys.executable, "-m", "cannery", *words]
     surroundings = {
         "PATH": os.environ.get("PATH", ""),
@@ -182,7 +182,7 @@ def _read(master: int) -> Iterator[bytes]:
     while True:
         try:
             data = os.read(master, 65536)
-        except OSError:  # Linux says so when the other side is gone
+        except OSError:  # Linux raises this when the other end is closed
             return
         if not data:
             return
@@ -190,7 +190,7 @@ def _read(master: int) -> Iterator[bytes]:
 
 
 def draw(name: str, command: str, shown: str) -> str:
-    """A picture of a terminal."""
+    """Render a picture of a terminal."""
     from io import StringIO
 
     from rich.console import Console
@@ -206,7 +206,7 @@ def draw(name: str, command: str, shown: str) -> str:
     console.print(Text.assemble(("$ ", "green"), (command, "bold")))
     console.print(Text.from_ansi(shown.rstrip("\n")))
     drawn = console.export_svg(title="", unique_id=f"cannery-{name}")
-    # A picture in a page may load nothing from elsewhere, so it takes the reader's own letters.
+    # A picture in a page must not load fonts from elsewhere, so it uses the reader's.
     without = re.sub(r"@font-face \{.*?\}", "", drawn, flags=re.DOTALL)
     without = without.replace("font-family: Fira Code, monospace", f"font-family: {FONTS}")
     return "\n".join(line.rstrip() for line in without.splitlines() if line.strip())

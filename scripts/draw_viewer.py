@@ -1,10 +1,10 @@
-"""Draw the pictures of docs/viewer.md: real exchanges through a real gateway, looked at in a real browser.
+"""Draw the pictures of docs/viewer.md: real exchanges through a real gateway, captured in a real browser.
 
     .venv/bin/python scripts/draw_viewer.py [FOLDER]
 
-An agent works in a git repository that is made for it: every command is run, and its output is what the agent sees. Its
-words, a chat with branches and questions about a picture are said by an upstream that has them ready. Everything goes
-through ``cannery serve`` and is shown as it was recorded. Needs Chromium (Debian: ``apt-get install chromium``).
+An agent works in a generated git repository: every command is run, and the agent receives its output. An upstream with
+prepared answers provides the agent's text, a chat with branches and questions about an image. Everything goes through
+``cannery serve`` and is displayed as it was recorded. Needs Chromium (Debian: ``apt-get install chromium``).
 """
 
 from __future__ import annotations
@@ -81,14 +81,14 @@ SYSTEM = (
 
 
 class Upstream(ThreadingHTTPServer):
-    """Answers with what it is given, one answer a request."""
+    """Answers each request with a prepared answer."""
 
     daemon_threads = True
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.answer: list[dict[str, Any]] = []
-        # Who asks waits until this is set.
+        # Requests wait until this is set.
         self.speaks = threading.Event()
         self.speaks.set()
         threading.Thread(target=self.serve_forever, daemon=True).start()
@@ -99,12 +99,12 @@ class _Handler(BaseHTTPRequestHandler):
     server: Upstream
 
     def log_message(self, *_: Any) -> None:
-        """Say nothing."""
+        """Suppress the access log."""
 
     def do_POST(self) -> None:
         asked = self.rfile.read(int(self.headers["content-length"]))
         said = self.server.answer
-        # About as long as a model would think.
+        # About the response time of a model.
         time.sleep(min(0.2 + len(json.dumps(said)) / 1000, 1.5))
         self.server.speaks.wait(30)
         has_calls = any(block["type"] == "tool_use" for block in said)
@@ -142,7 +142,7 @@ class Talk:
         self.name = ""
 
     def say(self, content: Any, *answer: dict[str, Any]) -> None:
-        """Say something, and get an answer."""
+        """Send a message, and receive an answer."""
         self._upstream.answer = list(answer)
         self.messages.append({"role": "user", "content": content})
         body = {"model": self._model, "max_tokens": 4096, "messages": self.messages}
@@ -158,7 +158,7 @@ class Talk:
         self.messages.append({"role": "assistant", "content": list(answer)})
 
     def branch(self, at: int) -> Talk:
-        """The same talk up to a message."""
+        """A copy of the talk up to a message."""
         other = Talk(self._base, self._upstream, self._model, self._system)
         other.messages = self.messages[:at]
         return other
@@ -190,7 +190,7 @@ class Repository:
         self.run("git init -q && git add -A && git commit -qm 'Find the first number'")
 
     def run(self, command: str) -> tuple[str, bool]:
-        """What a command prints, and whether it failed."""
+        """Run a command; return its output, and whether it failed."""
         identity = {
             f"GIT_{who}_{what}": "agent"
             for who in ("AUTHOR", "COMMITTER")
@@ -213,7 +213,7 @@ class Repository:
 
 
 def agent_session(talk: Talk, repository: Repository) -> None:
-    """An agent mends a failing test, in the repository as it is."""
+    """An agent fixes a failing test, in the repository in its current state."""
     look, tests = "cat numbers_in_text.py", "python3 test_numbers.py"
     thought = {
         "type": "thinking",
@@ -309,7 +309,7 @@ def picture(width: int = 420, height: int = 220) -> bytes:
 
 
 def picture_chat(talk: Talk) -> None:
-    """A question about a picture."""
+    """A question about an image."""
     source = {
         "type": "base64",
         "media_type": "image/png",
@@ -326,7 +326,7 @@ def picture_chat(talk: Talk) -> None:
 
 @contextmanager
 def serving(folder: Path, upstream: Upstream) -> Iterator[str]:
-    """A gateway with an upstream of its own; its address."""
+    """Run a gateway with its upstream, and yield its address."""
     config = folder / "gateway.toml"
     url = f"http://127.0.0.1:{upstream.server_address[1]}"
     config.write_text(
@@ -355,7 +355,7 @@ def serving(folder: Path, upstream: Upstream) -> Iterator[str]:
 
 
 def shots(agent: str, chat: str, image: str, exported: str) -> dict[str, tuple[str, str, int, int]]:
-    """The pictures: address, colours, width and height."""
+    """The pictures: address, colour scheme, width and height."""
     return {
         "list": ("/ui", "light", 1200, 560),
         "conversation": (f"/ui/c/{agent}", "light", 1200, 900),
@@ -373,7 +373,7 @@ def shots(agent: str, chat: str, image: str, exported: str) -> dict[str, tuple[s
 
 
 def draw(base: str, wanted: dict[str, tuple[str, str, int, int]], folder: Path) -> None:
-    """Look at every page and keep what is seen."""
+    """Open every page, and save a screenshot."""
     from playwright.sync_api import sync_playwright
 
     program = shutil.which("chromium") or shutil.which("google-chrome")
@@ -394,7 +394,7 @@ def draw(base: str, wanted: dict[str, tuple[str, str, int, int]], folder: Path) 
 
 
 def main() -> None:
-    """Draw everything."""
+    """Draw all pictures."""
     target = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "docs" / "images"
     upstream = Upstream()
     with tempfile.TemporaryDirectory() as name:
@@ -418,7 +418,7 @@ def main() -> None:
 
 
 def export(folder: Path, name: str) -> str:
-    """The address of a conversation in one file."""
+    """Export a conversation to one file, and return its address."""
     path = folder / "session.html"
     where = ["--store", str(folder / "store"), "--output", str(path)]
     command = [sys.executable, "-m", "cannery", "export", name, "--as", "html", *where]
@@ -427,7 +427,7 @@ def export(folder: Path, name: str) -> str:
 
 
 def draw_running(base: str, talk: Talk, upstream: Upstream, target: Path) -> None:
-    """The list while a new request runs."""
+    """Draw the list while a new request runs."""
     upstream.speaks.clear()
     question = "Which of our tests is the slowest, and why?"
     asking = threading.Thread(target=talk.say, args=(question, text("The one that waits.")))

@@ -1,9 +1,9 @@
-"""Drive real agents through the gateway, and count the conversations that their sessions become.
+"""Run real agents through the gateway, and count the conversations recorded for their sessions.
 
-Each agent works in a git repository: it writes a file, files change behind its back, it is resumed with another model
-where it has such a switch and writes another, and is resumed once more. The upstream speaks another dialect than the
-agent and answers by a script; all of it stays on loopback. One session must be one conversation. Agents are installed
-beside the environment when they are missing; what cannot be installed is left out.
+Each agent works in a git repository: it writes a file, files change without its knowledge, it is resumed with another
+model if it supports that and writes another file, and is resumed once more. The upstream has another dialect than the
+agent and answers by a script; all traffic stays on loopback. One session must be one conversation. Missing agents are
+installed beside the environment; those that cannot be installed are skipped.
 
     python scripts/e2e_agents.py [AGENT ...]
 """
@@ -44,7 +44,7 @@ _WRITERS = (
     "write_to_file",
     "run_commands",
 )
-# The tools that begin a sub-agent, and the one by which it ends where it has one.
+# The tools that start a sub-agent, and the one that ends it, if there is one.
 _DELEGATES = ("Agent", "Task", "agent", "task", "invoke_agent")
 _FINISH = "complete_task"
 _SECONDS = 150
@@ -53,7 +53,7 @@ Json = dict[str, Any]
 
 
 class Agent(NamedTuple):
-    """A program: its package, what it needs in its home, and its three turns; ``program`` stands for itself."""
+    """A program: its package, the preparation of its home, and its three turns; ``program`` is a placeholder."""
 
     name: str
     package: str
@@ -66,7 +66,7 @@ class Agent(NamedTuple):
 
 
 class Upstream(http.server.ThreadingHTTPServer):
-    """Answers by a script: a call that writes the file that was asked for, then that it is done."""
+    """Answers by a script: a call that writes the requested file, then a text."""
 
     daemon_threads = True
 
@@ -81,7 +81,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     server: Upstream
 
     def log_message(self, *_: Any) -> None:
-        """Say nothing."""
+        """Suppress the access log."""
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
@@ -99,7 +99,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
 
 def _decide(body: Json, folder: Path) -> tuple[str, tuple[str, Json] | None]:
-    """What to say to the last message, and the call to make."""
+    """The text and the call with which to answer the last message."""
     last = body["messages"][-1]
     text = json.dumps(last["content"])
     asked = _DO.findall(json.dumps([m["content"] for m in body["messages"] if m["role"] == "user"]))
@@ -124,7 +124,7 @@ def _decide(body: Json, folder: Path) -> tuple[str, tuple[str, Json] | None]:
 
 
 def _let(text: str, tools: list[Json]) -> tuple[str, Json] | None:
-    """The call that begins a sub-agent, or by which one ends; None if neither is asked for."""
+    """The call that starts a sub-agent, or ends one; None if neither is requested."""
     by_name = {tool["name"]: tool for tool in tools}
     if _FINISH in by_name:
         known = {"result": "There are 3 words.", "response": "There are 3 words."}
@@ -409,7 +409,7 @@ AGENTS = (
             ("-p", "-c", "--provider", "cannery", "--model", "gpt-5-mini", THANKS),
         ),
     ),
-    # It resumes a session in a terminal only (3.0.65, --id).
+    # It resumes a session only in a terminal (3.0.65, --id).
     Agent("cline", "cline", _cline, (("--json", "-P", "openai-compatible", "-m", "gpt-5", ONE),)),
     Agent("llm", "llm", _llm, (("-m", "gw", ONE), ("-c", TWO), ("-c", THANKS)), is_python=True),
     Agent(
@@ -423,7 +423,7 @@ AGENTS = (
 
 
 def install(agent: Agent) -> Path | None:
-    """The program of an agent, installed when it is missing; None where it cannot be."""
+    """Install an agent if it is missing; return its program, or None if that failed."""
     home = FOLDER / agent.name
     binary = home / ("bin" if agent.is_python else "node_modules/.bin") / agent.name
     if binary.exists():
@@ -456,7 +456,7 @@ def install(agent: Agent) -> Path | None:
 
 
 def run(agent: Agent, binary: Path, dialect: str, folder: Path) -> tuple[int, dict[str, int], str]:
-    """How many turns were answered, the conversations by kind, and what went wrong."""
+    """The number of answered turns, the conversations by kind, and the error."""
     home, work = folder / "home", folder / "work"
     home.mkdir(parents=True)
     work.mkdir()
@@ -488,7 +488,7 @@ def run(agent: Agent, binary: Path, dialect: str, folder: Path) -> tuple[int, di
         environment = {
             key: value for key, value in os.environ.items() if not key.endswith("_API_KEY")
         }
-        # Some programs believe PWD rather than ask where they are.
+        # Some programs use PWD instead of the current directory.
         environment |= {"HOME": str(home), "PWD": str(work), "CI": "1"}
         environment |= agent.prepare(url, home)
         _git(work, "init", "-q")
@@ -537,7 +537,7 @@ def _turn(command: list[str], environment: dict[str, str], work: Path) -> tuple[
 
 
 def main() -> int:
-    """Run the agents that are named, or all; the exit code is how many sessions are not one conversation."""
+    """Run the named agents, or all; return the number of sessions that are not one conversation."""
     wrong = 0
     print("| agent | upstream | turns answered | conversations | verdict |\n|---|---|---|---|---|")
     for agent in AGENTS:

@@ -1,7 +1,7 @@
-"""Install the clients that the gateway is tested with and that cannot share an environment.
+"""Install the clients for the gateway's tests that cannot share an environment.
 
-Old majors of the Python SDKs go into folders of their own beside the environment; the npm packages go into one
-more. Run again, it installs only what is missing. The tests look in the same place, and skip what is not there.
+Old majors of the Python SDKs go into folders of their own beside the environment; the npm packages go into one more. A
+repeated run installs only missing ones. The tests look in the same place, and skip missing clients.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NODE = (
 
 
 def main() -> int:
-    """Install what is missing; the exit code."""
+    """Install missing clients; return the exit code."""
     for name, requirement in PYTHON.items():
         folder = FOLDER / name
         if not (folder / ".complete").exists():

@@ -1,8 +1,9 @@
-"""Let real agents resume sessions that Cannery wrote: exported for them, and mended after they were broken.
+"""Let real agents resume sessions that Cannery wrote: exported ones, and damaged ones after a fix.
 
-Installs Claude Code, Codex and Gemini CLI beside the environment when they are missing, starts a gateway with the
-built-in echo, exports one conversation for each agent, breaks a copy of the session and mends it with ``cannery doctor
---fix``, lets the agent resume both, and looks in the gateway's store for the whole history. It talks to loopback only.
+Installs Claude Code, Codex and Gemini CLI beside the environment if they are missing, starts a gateway with the
+built-in echo, exports one conversation for each agent, damages a copy of the session and fixes it with ``cannery doctor
+--fix``, lets the agent resume both, and searches the gateway's store for the whole history. All traffic stays on
+loopback.
 
     python scripts/e2e_sessions.py
 """
@@ -23,7 +24,7 @@ from e2e_agents import install  # type: ignore[import-not-found] # a script besi
 
 import cannery
 
-# What is said, with the name of the agent in it.
+# The texts of the conversation, with a placeholder for the name of the agent.
 ASKED, TOLD, RESULT = "My colour is {}teal.", "Noted {}teal.", "{}alpha.txt"
 AGAIN = "and now again"
 LAST = "One file."
@@ -31,7 +32,7 @@ GEMINI = "gemini-2.5-flash"
 
 
 class Agent(NamedTuple):
-    """An agent: its format here, its program, how it is told where to ask, and how it resumes."""
+    """An agent: its format in Cannery, its program, how its address is configured, and how it resumes."""
 
     form: str
     program: str
@@ -70,7 +71,7 @@ AGENTS = (
 
 
 def main() -> int:
-    """Run everything; the exit code is the number of sessions that were not resumed."""
+    """Run all agents; return the number of sessions that were not resumed."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         command = [sys.executable, "-m", "cannery.gateway", "--port", "0"]
@@ -135,7 +136,7 @@ def _exported(agent: Agent, folder: Path, work: Path) -> Path:
 
 
 def _broken(agent: Agent, data: bytes) -> bytes:
-    """The session with a torn line at its end, and what its provider refuses: blank text, a call without its output."""
+    """The session with a truncated last line, blank text and an unanswered call, which its provider refuses."""
     blank = f'"text":"{LAST}"}},{{"type":"text","text":" "}}'
     data = data.replace(f'"text":"{LAST}"}}'.encode(), blank.encode())
     lines = data.splitlines(keepends=True)
@@ -190,7 +191,7 @@ def _resumed(
 
 
 def _environment(home: Path, url: str) -> dict[str, str]:
-    """A home for every agent, with the gateway as its provider."""
+    """A home folder for every agent, with the gateway as its provider."""
     codex, gemini = home / ".codex", home / ".gemini"
     codex.mkdir(exist_ok=True)
     gemini.mkdir(exist_ok=True)
@@ -209,14 +210,14 @@ def _environment(home: Path, url: str) -> dict[str, str]:
         "GOOGLE_GEMINI_BASE_URL": f"{url}/gemini",
         "GEMINI_API_KEY": "any",
         "GEMINI_CLI_TRUST_WORKSPACE": "true",
-        # What the programs would otherwise ask of the world outside.
+        # Prevent the programs' other requests to the network.
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         "DISABLE_AUTOUPDATER": "1",
     }
 
 
 def _is_kept(folder: Path, text: str) -> bool:
-    """Whether what the gateway recorded has a text."""
+    """Whether the gateway recorded a text."""
     with cannery.open_store(str(folder / "store")) as store:
         return bool(store.search(f'"{text}"')) or bool(store.search(text))
 

@@ -1,12 +1,12 @@
-"""Leave a gateway running under load and faults, and account for everything that it logs.
+"""Run a gateway for a long time under load and faults, and check everything that it logs.
 
-Many clients of three dialects hold conversations that grow, plain and streamed, with an upstream that refuses, fails,
-hangs, breaks off and talks nonsense, while some clients hang up. At the end everything that was acknowledged must be
-in the store, the store must be sound, connections and memory must have come back, and no line of the log may be one
-that no fault explains.
+Many clients of three dialects have growing conversations, streamed or not, with an upstream that refuses, fails, hangs,
+breaks off and sends invalid answers, while some clients hang up. At the end all acknowledged exchanges must be in the
+store, the store must be sound, connections and memory must be released, and every line of the log must be explained by
+a fault.
 
     python scripts/soak.py                                # 20 minutes, 256 clients
-    python scripts/soak.py --minutes 1 --clients 64       # a try
+    python scripts/soak.py --minutes 1 --clients 64       # a short run
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from cannery.storage import open_store
 from cannery.translation import nativize_response, normalize_request
 from cannery.wire.contract import StreamOptions
 
-# How the upstream behaves, by the last word of a model's name, and how often a client asks for it.
+# The behaviour of the upstream, by the last word of a model's name, with the weight of each in requests.
 BEHAVIOURS = {
     "plain": 80,
     "slow": 6,
@@ -45,7 +45,7 @@ BEHAVIOURS = {
     "broken": 3,
     "nonsense": 2,
 }
-# What a client may be told for each of them.
+# The statuses that a client may receive for each of them.
 EXPECTED = {
     "plain": {200},
     "slow": {200},
@@ -55,13 +55,13 @@ EXPECTED = {
     "broken": {500, 502, 503},
     "nonsense": {502},
 }
-# Lines of the log above info that faults of this script explain.
+# Log lines above info that the faults of this script explain.
 EXPLAINED = {"exchange", "upstream_failed", "client_left", "fallback"}
 UPSTREAMS = {"chat": "openai_chat", "anthropic": "anthropic_messages", "gemini": "gemini_generate"}
 HANG_UPS = 0.02
-# How many connections and files of the store may stay open, and for how many seconds idle ones are kept.
+# How many connections and files may remain open, and for how many seconds idle ones are kept.
 FEW, PATIENCE = 256, 150
-# The loop, upstreams, recorder, look-ups, and the few of a pool that prices and files are read in.
+# The loop, upstreams, recorder, look-ups, and a small pool that reads prices and files.
 MOST_THREADS = 16
 TURNS = 6
 
@@ -70,13 +70,13 @@ TURNS = 6
 
 
 class Upstream:
-    """Answers in three dialects, and misbehaves as the model is named."""
+    """Answers in three dialects, with the behaviour named by the model."""
 
     def __init__(self) -> None:
         self.server: asyncio.Server | None = None
 
     async def start(self) -> str:
-        """Listen; the address."""
+        """Listen, and return the address."""
         self.server = await asyncio.start_server(self.serve, "127.0.0.1", 0, backlog=1024)
         return f"http://127.0.0.1:{self.server.sockets[0].getsockname()[1]}"
 
@@ -88,7 +88,7 @@ class Upstream:
         writer.close()
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        """Answer one request; whether the connection may be used again."""
+        """Answer one request; return whether the connection can be reused."""
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
         lines = head.split("\r\n")
         path = lines[0].split()[1]
@@ -111,7 +111,7 @@ class Upstream:
         request: Request,
         is_stream: bool,  # noqa: FBT001 - of the request
     ) -> bool:
-        """Answer at once."""
+        """Answer immediately."""
         return await self.speak(writer, dialect, request, is_stream, 0.0, None)
 
     async def do_slow(
@@ -131,7 +131,7 @@ class Upstream:
         request: Request,
         is_stream: bool,  # noqa: FBT001 - of the request
     ) -> bool:
-        """Break off."""
+        """Break off the answer."""
         return await self.speak(writer, dialect, request, is_stream, 0.0, 2)
 
     async def do_reset(self, writer: asyncio.StreamWriter, *_: Any) -> bool:
@@ -140,15 +140,15 @@ class Upstream:
         return False
 
     async def do_busy(self, writer: asyncio.StreamWriter, *_: Any) -> bool:
-        """Refuse for now."""
+        """Refuse temporarily."""
         return await self.whole(writer, 429, b'{"error": {"message": "too many requests"}}')
 
     async def do_broken(self, writer: asyncio.StreamWriter, *_: Any) -> bool:
-        """Fail."""
+        """Fail with an internal error."""
         return await self.whole(writer, 500, b'{"error": {"message": "out of order"}}')
 
     async def do_nonsense(self, writer: asyncio.StreamWriter, *_: Any) -> bool:
-        """Answer with what is no answer."""
+        """Send an invalid answer."""
         return await self.whole(writer, 200, b"<html>not what you asked for</html>")
 
     async def whole(self, writer: asyncio.StreamWriter, status: int, body: bytes) -> bool:
@@ -167,7 +167,7 @@ class Upstream:
         pause: float,
         parts: int | None,
     ) -> bool:
-        """Echo a request, with pauses, and only so many parts of it."""
+        """Echo a request, with pauses, and only the first ``parts`` parts of it."""
         response = echo.answer(request)
         if not is_stream:
             await asyncio.sleep(pause)
@@ -203,7 +203,7 @@ _PATHS = {"/chat/completions": "openai_chat", "/messages": "anthropic_messages"}
 
 
 class Soak:
-    """The clients, and what they saw."""
+    """The clients, and their results."""
 
     def __init__(self, url: str, until: float, pause: float) -> None:
         self.url, self.until, self.pause = url, until, pause
@@ -213,14 +213,14 @@ class Soak:
         self.hang_ups = 0
 
     async def client(self, number: int) -> None:
-        """One client: conversations of a few turns, one after the other."""
+        """Run one client: conversations of a few turns, one after the other."""
         rng = random.Random(number)  # noqa: S311 - the same traffic in every run
         http = wreq.Client()
         while time.monotonic() < self.until:
             await self.conversation(http, rng, number)
 
     async def conversation(self, http: Any, rng: random.Random, number: int) -> None:
-        """A conversation that grows while it is answered."""
+        """Run one conversation, which grows while it is answered."""
         kind = rng.choice(["chat", "messages"])
         history: list[dict[str, Any]] = []
         for turn in range(rng.randint(1, TURNS)):
@@ -244,7 +244,7 @@ class Soak:
     async def ask(
         self, http: Any, kind: str, body: dict[str, Any], behaviour: str, *, leaves: bool
     ) -> str | None:
-        """Ask once; the answer, or None for a refusal, a broken stream or a client that left."""
+        """Send one request; return the answer, or None for a refusal, a broken stream or a client that left."""
         path = "/v1/chat/completions" if kind == "chat" else "/v1/messages"
         headers = {"content-type": "application/json"}
         try:
@@ -255,7 +255,7 @@ class Soak:
                 await reply.close()
                 return None
             data = bytes(await reply.bytes())
-        except Exception as error:  # noqa: BLE001 - whatever a client meets is what is judged
+        except Exception as error:  # noqa: BLE001 - any error of a client is checked
             if behaviour != "cut":
                 self.surprises.append(f"{behaviour}: {type(error).__name__}: {error}")
             return None
@@ -273,7 +273,7 @@ class Soak:
 
 
 def _joined(data: bytes, *, is_stream: bool) -> bytes:
-    """The text of an answer, of a stream with its deltas put together."""
+    """The text of an answer; for a stream, its deltas concatenated."""
     if not is_stream:
         return data
     texts = []
@@ -288,7 +288,7 @@ def _joined(data: bytes, *, is_stream: bool) -> bytes:
 
 
 def reply_header(reply: Any) -> str:
-    """The conversation that an exchange was recorded in."""
+    """The conversation in which an exchange was recorded."""
     found = reply.headers.get("x-cannery-conversation")
     return "" if found is None else bytes(found).decode() if not isinstance(found, str) else found
 
@@ -326,30 +326,30 @@ class Gateway:
         self.url = "http://" + line.partition("http://")[2].split()[0]
 
     def files(self) -> int:
-        """How many files and connections it has open."""
+        """The number of its open files and connections."""
         return len(list(Path(f"/proc/{self.process.pid}/fd").iterdir()))
 
     def threads(self) -> int:
-        """How many threads it has."""
+        """The number of its threads."""
         return len(list(Path(f"/proc/{self.process.pid}/task").iterdir()))
 
     def memory(self) -> float:
-        """Resident memory in megabytes."""
+        """Its resident memory in megabytes."""
         pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
     def stop(self) -> int:
-        """End it; the exit code."""
+        """Stop it, and return the exit code."""
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(60)
 
     def lines(self) -> list[dict[str, Any]]:
-        """Everything that it logged."""
+        """All lines of its log."""
         return [json.loads(line) for line in self.log_path.read_text().splitlines() if line]
 
 
 async def run(options: argparse.Namespace, folder: Path) -> int:
-    """Soak, and judge."""
+    """Run the load, and check the results."""
     gateway = Gateway(folder, await Upstream().start())
     soak = Soak(
         gateway.url, time.monotonic() + options.minutes * 60, options.clients / options.rate
@@ -386,7 +386,7 @@ async def run(options: argparse.Namespace, folder: Path) -> int:
 
 
 async def settle(gateway: Gateway, few: int) -> int:
-    """Wait until idle connections are closed; how many files are open then."""
+    """Wait until idle connections are closed; return the number of open files."""
     for _ in range(PATIENCE):
         if gateway.files() <= few:
             break
@@ -395,7 +395,7 @@ async def settle(gateway: Gateway, few: int) -> int:
 
 
 async def watch(gateway: Gateway, soak: Soak) -> None:
-    """Say how it goes, once a minute."""
+    """Print the progress once a minute."""
     while True:
         await asyncio.sleep(60)
         asked = sum(soak.statuses.values())
@@ -404,7 +404,7 @@ async def watch(gateway: Gateway, soak: Soak) -> None:
 
 
 def judge_log(lines: list[dict[str, Any]]) -> list[str]:
-    """Lines that no fault of this script explains."""
+    """Log lines that no fault of this script explains."""
     grave = [line for line in lines if line.get("level") in ("warning", "error", "critical")]
     counted = Counter((line.get("level"), line.get("event")) for line in grave)
     print(
@@ -416,7 +416,7 @@ def judge_log(lines: list[dict[str, Any]]) -> list[str]:
 
 
 def judge_store(place: Path, acknowledged: list[tuple[str, str]]) -> list[str]:
-    """What was acknowledged and is not in the store, and everything that is wrong with the store."""
+    """Acknowledged exchanges that are missing from the store, and all damage of the store."""
     problems = []
     with open_store(str(place)) as store:
         texts: dict[str, str] = {}
@@ -433,7 +433,7 @@ def judge_store(place: Path, acknowledged: list[tuple[str, str]]) -> list[str]:
 
 
 def main() -> int:
-    """Soak as the options say."""
+    """Run with the options given."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--minutes", type=float, default=20)
     parser.add_argument("--clients", type=int, default=256)

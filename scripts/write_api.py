@@ -1,7 +1,6 @@
-"""Write docs/api.md: every public name with its parameters and first sentence, part by part.
+"""Write docs/api.md: every public name with its parameters and first sentence, by part of the package.
 
-The page is made from the code and checked by ``tests/house/test_public_names.py``; ``make docs``
-writes it again.
+The page is generated from the code and checked by ``tests/house/test_public_names.py``; ``make docs`` writes it again.
 """
 
 import inspect
@@ -24,7 +23,7 @@ the code; do not edit.
 
 
 def home(name: str, value: object) -> ModuleType:
-    """The module that defines a public name; a plain value is looked for where it is assigned."""
+    """The module that defines a public name; for a plain value, the module that assigns it."""
     module = getattr(value, "__module__", "")
     if module.startswith("cannery.") and (inspect.isclass(value) or inspect.isroutine(value)):
         return sys.modules[module]
@@ -34,7 +33,7 @@ def home(name: str, value: object) -> ModuleType:
 
 
 def assigns(module: ModuleType, name: str) -> bool:
-    """Whether a module's own text gives a name its value."""
+    """Whether a module's own source assigns a name."""
     return (
         re.search(rf"^{name}\b[^=\n(]*=(?!=)", inspect.getsource(module), re.MULTILINE) is not None
     )
@@ -70,7 +69,7 @@ def shortened(parameter: inspect.Parameter) -> inspect.Parameter:
 
 
 def explanation(value: object) -> str:
-    """What a name is; a plain value is described by its kind."""
+    """The description of a name; for a plain value, that of its type."""
     if inspect.isclass(value) or inspect.isroutine(value):
         return first_paragraph(value.__doc__)
     if isinstance(value, GenericAlias | UnionType) or type(value).__module__ == "typing":
@@ -100,7 +99,7 @@ def methods(value: object) -> list[str]:
 
 
 def page() -> str:
-    """The whole page, as it should be."""
+    """Generate the whole page."""
     offered: dict[str, list[str]] = defaultdict(list)
     parts: dict[str, list[str]] = defaultdict(list)
     for name in getattr(cannery, "__all__", []):

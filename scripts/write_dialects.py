@@ -1,8 +1,8 @@
-"""Write ``docs/dialects.md``: what each dialect can say, found by translating one body for each feature.
+"""Write ``docs/dialects.md``: the features of each dialect, found by translating one body per feature.
 
-``make docs`` runs it, and a test compares. A feature is a request in the model; a dialect says it if writing the
-request for it loses nothing that a plain question does not lose too. What is lost from one dialect to another is found
-with the body that the first one writes.
+``make docs`` runs it, and a test compares. A feature is a request in the model; a dialect supports it if writing the
+request for it has no more losses than a plain question. Losses from one dialect to another are found with the body that
+the first one writes.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def _said(request: cannery.Request, target: str, usual: frozenset[str]) -> dict[
 
 
 def _cell(found: dict[str, str]) -> str:
-    """How a dialect says a feature."""
+    """How a dialect supports a feature."""
     for severity in ("blocked", "lost", "info"):
         codes = [code for code, given in found.items() if given == severity]
         if codes:
@@ -152,7 +152,7 @@ def _usual(target: str) -> frozenset[str]:
 
 
 def _lost_between(source: Dialect, target: Dialect) -> tuple[list[str], list[str]]:
-    """The features that are lost and those that are said otherwise from one dialect to another."""
+    """The features that are lost, and those that are changed, from one dialect to another."""
     plain = cannery.nativize_request(_ask(), source.name).body
     usual = frozenset(
         loss.code
@@ -203,7 +203,7 @@ def _pair_table(source: Dialect, targets: list[Dialect]) -> list[str]:
 
 
 def page() -> str:
-    """The whole page."""
+    """Generate the whole page."""
     apis = [dialect for dialect in all_dialects() if dialect.routes]
     talking = [dialect for dialect in apis if dialect.takes_turns]
     lines = [*_TOP.splitlines(), "", *_feature_table(apis), "", *_MIDDLE.splitlines()]

@@ -9,7 +9,7 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "losses.md"
 
 
 def table(text: str, header: str, rows: list[str]) -> str:
-    """The page with the rows below a header replaced."""
+    """Replace the rows below a header of the page."""
     pattern = re.compile(re.escape(header) + r"\n(\|[-|]+\|)\n(?:\|.*\n)+")
     return pattern.sub(lambda found: "\n".join([header, found.group(1), *rows]) + "\n", text)
 

@@ -1,21 +1,21 @@
-"""How each contender is called: every module here is one, and runs in an environment of its own name.
+"""Adapters of the contenders: every module here is one, and runs in the environment with its name.
 
-A module has what its package can do, under these names, and leaves out the rest:
+A module defines the functions that its package supports, under these names:
 
     PACKAGE, EXTRAS       the distribution that a user installs, for its size and its dependencies
-    NOTE                  what a reader of the tables has to know
+    NOTE                  a note for readers of the tables
     translations()        pair of dialects -> a function from bytes to bytes, JSON parsing included
-    PARTIAL               pair of dialects -> what its translation leaves as it is
-    source(body, pair)    the bytes that it reads, when it reads no body of that dialect
-    reported(body, pair)  the codes of the losses that a translation reports, when it reports any
+    PARTIAL               pair of dialects -> the part that its translation does not convert
+    source(body, pair)    the bytes that it reads, if it does not read bodies of that dialect
+    reported(body, pair)  the codes of the losses that a translation reports, if it reports any
     appending(body)       target dialect -> a function that adds one message to a conversation and writes it again
     bulk()                a function from one ShareGPT line to one line of OpenAI's
-    bulk_file()           the same from a whole file into another, where it has a way of its own
-    held(count)           so many messages in its own types
+    bulk_file()           the same from a whole file into another, if the package supports it
+    held(count)           a number of messages in its own types
     storage(folder)       a Storage, see ``peers.storing``
 
-Whatever it converts with is its package's own function. Parsing and writing JSON around it is orjson's for everybody,
-which is faster than what most of them use.
+The conversion is always the package's own function. JSON is parsed and written with orjson for all contenders, which is
+faster than the parser that most of them use.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ FROM_GEMINI: Pair = ("gemini_generate", "openai_chat")
 
 
 def through(convert: Callable[[Json], Any]) -> Translation:
-    """From bytes to bytes through a function over dicts."""
+    """Make a function from bytes to bytes of a function over dicts."""
 
     def translate(body: bytes) -> bytes:
         return orjson.dumps(convert(orjson.loads(body)))
@@ -51,7 +51,7 @@ def through(convert: Callable[[Json], Any]) -> Translation:
 
 
 def renamed(line: Json) -> list[Json]:
-    """The turns of a ShareGPT record as Chat messages: what a user writes before a library that cannot read it."""
+    """The turns of a ShareGPT record as Chat messages, for libraries that cannot read the record."""
     roles = {"human": "user", "gpt": "assistant", "system": "system"}
     return [
         {"role": roles[turn["from"]], "content": turn["value"]} for turn in line["conversations"]

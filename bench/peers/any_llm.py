@@ -22,7 +22,7 @@ PARTIAL = {TO_RESPONSES: "converts the messages only"}
 
 
 def translations() -> dict[Pair, Translation]:
-    """What ``completion`` and ``messages`` do before they call a provider's SDK."""
+    """The conversions of ``completion`` and ``messages`` before they call a provider's SDK."""
     completion: Any = importlib.import_module("any_llm.types.completion").CompletionParams
     messages: Any = importlib.import_module("any_llm.types.messages").MessagesParams
     anthropic: Any = importlib.import_module("any_llm.providers.anthropic.utils")
@@ -59,6 +59,6 @@ def translations() -> dict[Pair, Translation]:
 
 
 def held(count: int) -> list[Any]:
-    """Messages as its answers hold them."""
+    """Messages in the type of its answers."""
     message: Any = importlib.import_module("any_llm.types.completion").ChatCompletionMessage
     return [message(role="assistant", content=f"message number {n}") for n in range(count)]

@@ -1,4 +1,4 @@
-"""Ours: the public functions, losses included."""
+"""Cannery: the public functions, including losses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _cannery: Any = importlib.import_module("cannery")
 
 
 def translations() -> dict[Pair, Translation]:
-    """All pairs, by the one public function."""
+    """All pairs, by one public function."""
 
     def translate(source: str, target: str, body: bytes) -> bytes:
         # One capture refers to a response that only its provider has, which other policies refuse to send.
@@ -32,7 +32,7 @@ def translations() -> dict[Pair, Translation]:
 
 
 def appending(body: bytes) -> dict[str, Callable[[], object]]:
-    """One message more on a conversation that was written before, and written again."""
+    """Append one message to a conversation that was written before, and write it again."""
     return {
         target: _appender(body, target) for target in dict.fromkeys(target for _, target in PAIRS)
     }
@@ -44,7 +44,7 @@ def _appender(body: bytes, target: str) -> Callable[[], object]:
 
     def step() -> object:
         if len(requests) > 20:
-            del requests[1:]  # the conversation stays one of four hundred messages
+            del requests[1:]  # the conversation keeps about four hundred messages
         make = _cannery.assistant if len(requests) % 2 else _cannery.user
         longer = requests[-1].conversation.append(make("And one message more."))
         requests.append(requests[-1].replace(conversation=longer))
@@ -54,7 +54,7 @@ def _appender(body: bytes, target: str) -> Callable[[], object]:
 
 
 def bulk() -> Translation:
-    """The public function again."""
+    """The public function."""
 
     def translate(line: bytes) -> bytes:
         written: bytes = _cannery.translate(line, source="sharegpt", target="openai_chat").body
@@ -64,7 +64,7 @@ def bulk() -> Translation:
 
 
 def bulk_file() -> Callable[[bytes, BinaryIO], None]:
-    """Many lines at once, as ``cannery translate`` takes a file: in blocks, on one core, each written and let go."""
+    """Many lines at once, as ``cannery translate`` handles a file: in blocks, on one core."""
     module: Any = importlib.import_module("cannery.cli.bulk")
     task = module.Task(source="sharegpt", target="openai_chat")
 
@@ -76,29 +76,29 @@ def bulk_file() -> Callable[[bytes, BinaryIO], None]:
 
 
 def held(count: int) -> list[Any]:
-    """As an application makes them: with the builders, each at its own time."""
+    """Messages as an application creates them: with the builders, each with its own time."""
     makers = (_cannery.user, _cannery.assistant)
     return [makers[number & 1](f"message number {number}") for number in range(count)]
 
 
 def reported(body: bytes, pair: Pair) -> list[str]:
-    """The codes of what a translation reports as lost."""
+    """The codes of the losses that a translation reports."""
     rendered = _cannery.translate(body, source=pair[0], target=pair[1])
     return sorted({loss.code for loss in rendered.losses})
 
 
 def storage(folder: Path) -> Storage:
-    """One conversation in a directory store, everything at its default level."""
+    """One conversation in a directory store with default settings."""
     return storage_at(str(folder / "store"))
 
 
 def storage_in_one_file(folder: Path) -> Storage:
-    """One conversation in a store that is one SQLite file."""
+    """One conversation in a store in one SQLite file."""
     return storage_at(f"sqlite:{folder / 'store.db'}")
 
 
 def storage_at(location: str) -> Storage:
-    """One conversation in any store."""
+    """One conversation in a store at a location."""
     opened = _cannery.open_store(location, cache_bytes=0)
     conversation = opened.create()
     when = datetime.fromisoformat(WHEN)

@@ -1,4 +1,4 @@
-"""What nobody gets below without a trick: copying the bytes, and the loop that a person writes by hand."""
+"""The lower bounds: copying the bytes, and a loop written by hand."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ NOTE = "a loop over dicts, written by hand: no model, no check, no report of los
 
 
 def copied(body: bytes) -> bytes:
-    """A copy of the bytes, nothing else."""
+    """Copy the bytes."""
     return bytes(memoryview(body))
 
 
 def translations() -> dict[Pair, Translation]:
-    """The loop that also makes the benchmark's Anthropic bodies."""
+    """The loop that also writes the benchmark's Anthropic bodies."""
     return {TO_ANTHROPIC: through(as_anthropic)}
 
 
@@ -25,10 +25,10 @@ def _bulk(line: Json) -> Json:
 
 
 def bulk() -> Translation:
-    """Two names changed in every turn."""
+    """Rename two keys in every turn."""
     return lambda line: orjson.dumps(_bulk(orjson.loads(line)))
 
 
 def held(count: int) -> list[object]:
-    """Nothing but the texts: what no library can do without."""
+    """Only the texts, which every library has to hold."""
     return [f"message number {number}" for number in range(count)]

@@ -30,7 +30,7 @@ def _read(body: Json) -> Any:
 
 
 def _settings(chat: Any, body: Json) -> Json:
-    """What a caller gives beside the messages; tools pass through bind_tools, as in its documentation."""
+    """The settings given beside the messages; tools are passed through bind_tools, as in its documentation."""
     given: Json = {name: body[name] for name in ("temperature", "top_p", "stop") if name in body}
     if "tools" in body:
         given.update(chat.bind_tools(body["tools"]).kwargs)
@@ -38,7 +38,7 @@ def _settings(chat: Any, body: Json) -> Json:
 
 
 def translations() -> dict[Pair, Translation]:
-    """Dicts to its messages, its messages to a payload."""
+    """Convert dicts to its messages, and its messages to a payload."""
     chat_anthropic: Any = importlib.import_module("langchain_anthropic").ChatAnthropic
     chat_openai: Any = importlib.import_module("langchain_openai").ChatOpenAI
     chat_google: Any = importlib.import_module("langchain_google_genai").ChatGoogleGenerativeAI
@@ -92,7 +92,7 @@ def bulk() -> Translation:
 
 
 def held(count: int) -> list[Any]:
-    """Messages as its histories hold them."""
+    """Messages in the types of its histories."""
     types: Any = importlib.import_module("langchain_core.messages")
     makers = (types.HumanMessage, types.AIMessage)
     return [makers[number & 1](content=f"message number {number}") for number in range(count)]

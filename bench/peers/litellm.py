@@ -1,6 +1,6 @@
 """litellm: the request transformations of its providers, and its adapters for the clients of other APIs.
 
-Its proxy takes a body of another API to Chat first, and from there to the provider: so do the pairs here.
+Its proxy converts a body of another API to Chat first, and then to the provider's; the pairs here do the same.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ EXTRAS = ()
 
 
 class _Log:
-    """Stands for the logging object of a call, which its transformations set fields on."""
+    """A substitute for the logging object of a call, on which its transformations set fields."""
 
 
 def _split(body: Json) -> tuple[list[Any], Json]:
@@ -30,7 +30,7 @@ def _split(body: Json) -> tuple[list[Any], Json]:
 
 
 def translations() -> dict[Pair, Translation]:
-    """What ``completion`` and the proxy do before they send."""
+    """The conversions of ``completion`` and the proxy before they send."""
     litellm: Any = importlib.import_module("litellm")
     anthropic = litellm.AnthropicConfig()
     vertex: Any = importlib.import_module("litellm.llms.vertex_ai.gemini.transformation")
@@ -92,7 +92,7 @@ def _in_turn(read: Convert, write: Convert, body: Json) -> Any:
 
 
 def _other_sources() -> dict[str, Convert]:
-    """How its proxy takes bodies of Responses and Gemini to Chat."""
+    """The conversions of its proxy from Responses and Gemini to Chat."""
     responses = importlib.import_module(
         "litellm.responses.litellm_completion_transformation.transformation"
     ).LiteLLMCompletionResponsesConfig()
@@ -122,7 +122,7 @@ def _other_sources() -> dict[str, Convert]:
 
 
 def bulk() -> Translation:
-    """The renamed turns as its message objects, which is how it holds a conversation."""
+    """The renamed turns as its message objects, in which it holds a conversation."""
     message: Any = importlib.import_module("litellm").Message
 
     def translate(line: bytes) -> bytes:
@@ -133,7 +133,7 @@ def bulk() -> Translation:
 
 
 def held(count: int) -> list[Any]:
-    """Messages as its answers hold them."""
+    """Messages in the type of its answers."""
     message: Any = importlib.import_module("litellm").Message
     roles = ("user", "assistant")
     return [message(role=roles[n & 1], content=f"message number {n}") for n in range(count)]

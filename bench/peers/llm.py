@@ -44,7 +44,7 @@ def storage(folder: Path) -> Storage:
 
 
 def held(count: int) -> list[Any]:
-    """Messages as its conversations hold them."""
+    """Messages in the type of its conversations."""
     parts: Any = importlib.import_module("llm.parts")
     roles = ("user", "assistant")
     return [

@@ -1,4 +1,4 @@
-"""llm-rosetta: its one function for requests."""
+"""llm-rosetta: its function for requests."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ NAMES = {
 
 
 def translations() -> dict[Pair, Translation]:
-    """Source and target named, so that nothing is spent on detection."""
+    """Convert with explicit source and target, so that no time is spent on detection."""
     convert: Any = importlib.import_module("llm_rosetta").convert
 
     def translate(pair: Pair, body: Json) -> Any:
-        model = body.get("model", "gemini-2.5-pro")  # Gemini's stands in the URL
+        model = body.get("model", "gemini-2.5-pro")  # Gemini's is in the URL
         return convert(body, NAMES[pair[1]], source_provider=NAMES[pair[0]], model=model)
 
     return {pair: through(partial(translate, pair)) for pair in PAIRS}
 
 
 def bulk() -> Translation:
-    """The renamed turns through its model, back to Chat."""
+    """Convert the renamed turns to its model, and back to Chat."""
     convert: Any = importlib.import_module("llm_rosetta").convert
 
     def translate(line: bytes) -> bytes:
@@ -45,7 +45,7 @@ def bulk() -> Translation:
 
 
 def held(count: int) -> list[Any]:
-    """Messages as its model holds them."""
+    """Messages in the type of its model."""
     converter = importlib.import_module("llm_rosetta").OpenAIChatConverter()
     roles = ("user", "assistant")
     messages = [

@@ -41,6 +41,6 @@ def storage(folder: Path) -> Storage:
 
 
 def held(count: int) -> list[Any]:
-    """Items as its runs hold them: plain dicts."""
+    """Items in the form of its runs: plain dicts."""
     roles = ("user", "assistant")
     return [{"role": roles[n & 1], "content": f"message number {n}"} for n in range(count)]

@@ -1,4 +1,4 @@
-"""Ours in PostgreSQL: a server of its own on the same disk, asked through its socket."""
+"""Cannery in PostgreSQL: a server of its own on the same disk, over its Unix socket."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from peers.storing import Storage
 
 
 def storage(folder: Path) -> Storage:
-    """One conversation in a new database, everything at its default level."""
+    """One conversation in a new database with default settings."""
     del folder
     server = servers.postgres()
     opened = storage_at(server.url())

@@ -68,7 +68,7 @@ Mapped = Callable[[list[Any]], Coroutine[Any, Any, Json]]
 
 
 def _finished(work: Coroutine[Any, Any, Json]) -> Json:
-    """The value of a coroutine that never waits: an event loop would only cost it time."""
+    """The value of a coroutine that never waits, without the cost of an event loop."""
     try:
         work.send(None)
     except StopIteration as stop:
@@ -88,7 +88,7 @@ def _plain(value: Any) -> Any:
 
 
 def translations() -> dict[Pair, Translation]:
-    """Its own JSON read by its adapter, then what each model class does before it calls an SDK."""
+    """Read its own JSON with its adapter, and convert as each model class does before it calls an SDK."""
     parameters = importlib.import_module("pydantic_ai.models").ModelRequestParameters()
     settings: Json = {"max_tokens": 1024}
     adapter: Any = importlib.import_module("pydantic_ai.messages").ModelMessagesTypeAdapter
@@ -142,7 +142,7 @@ def _models() -> tuple[Any, Any, Any, Any]:
 
 
 def held(count: int) -> list[Any]:
-    """Messages as its histories hold them."""
+    """Messages in the types of its histories."""
     types: Any = importlib.import_module("pydantic_ai.messages")
 
     def made(number: int) -> Any:

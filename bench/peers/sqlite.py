@@ -1,4 +1,4 @@
-"""SQLite as an application uses it by hand: WAL, full syncs, one row of JSON a message."""
+"""Plain SQLite, as an application may use it: WAL, full syncs, one row of JSON per message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a store can do, as far as it is compared, and the two that need no library: a bare JSONL file and SQLite."""
+"""The operations of a store that are compared, and two stores without a library: a bare JSONL file and SQLite."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WHEN = "2026-01-01T00:00:00Z"
 
 
 class Said(NamedTuple):
-    """One message of the corpus: a role and a text, or a picture."""
+    """One message of the corpus: a role and a text, or an image."""
 
     role: str
     text: str = ""
@@ -23,7 +23,7 @@ class Said(NamedTuple):
 
     @property
     def data_url(self) -> str:
-        """The picture as APIs take it."""
+        """The image as a data URL."""
         return "data:image/png;base64," + base64.b64encode(self.image).decode()
 
 
@@ -31,15 +31,15 @@ class Storage(NamedTuple):
     """A store with one conversation."""
 
     append: Callable[[Said], object]  # one message, durable when it returns
-    fill: Callable[[list[Said]], object]  # many, as fast as it can
-    load: Callable[[], object]  # every message, as its caller gets it
+    fill: Callable[[list[Said]], object]  # many messages, as fast as possible
+    load: Callable[[], object]  # all messages, in the form that a caller receives
     close: Callable[[], object]
-    fork: Callable[[], object] | None = None  # a second conversation with the same past
-    verify: Callable[[], object] | None = None  # every hash derived again
+    fork: Callable[[], object] | None = None  # a second conversation with the same history
+    verify: Callable[[], object] | None = None  # recompute every hash
 
 
 def inline(said: Said) -> bytes:
-    """A message as a line of JSON with everything inline, pictures as base64."""
+    """A message as a line of JSON with inline content, images as base64."""
     content: dict[str, Any] = {"type": "text", "text": said.text}
     if said.image:
         data = base64.b64encode(said.image).decode()
@@ -48,7 +48,7 @@ def inline(said: Said) -> bytes:
 
 
 def jsonl(folder: Path) -> Storage:
-    """The baseline: one write and one fdatasync a message, read with the standard library."""
+    """The baseline: one write and one fdatasync per message, read with the standard library."""
     path = folder / "messages.jsonl"
     fd = os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY)
 
@@ -74,7 +74,7 @@ def jsonl(folder: Path) -> Storage:
 
 
 def sqlite(folder: Path) -> Storage:
-    """SQLite in WAL mode with full syncs, a row a message."""
+    """SQLite in WAL mode with full syncs, one row per message."""
     connection = sqlite3.connect(folder / "messages.sqlite", isolation_level=None)
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=FULL")
