@@ -191,7 +191,7 @@ def test_a_search_in_a_span_is_a_search_of_the_target(target: str):
 def test_a_call_that_says_nothing_known_stays_a_named_loss(details: Any):
     body = json.dumps(told({"name": "x", "server_tool_call": details}, None)).encode()
     rendered = cannery.translate(body, source=OTEL, target="anthropic_messages", kind="response")
-    assert f"{OUTPUT}[0].parts[0]" in [loss.path for loss in rendered.losses]
+    assert f'["{OUTPUT}"][0].parts[0]' in [loss.path for loss in rendered.losses]
     assert json.loads(
         cannery.translate(body, source=OTEL, target=OTEL, kind="response").body
     ) == json.loads(body)

@@ -100,15 +100,16 @@ def _pairing(messages: list[Body]) -> Iterator[str]:
 
 
 def _tools(body: Body) -> Iterator[str]:
+    tools = [*objects(body.get("tools"))]
     named = [
         (f"$.tools[{index}].function.name", tool["function"].get("name"))
-        for index, tool in enumerate(objects(body.get("tools")))
+        for index, tool in enumerate(tools)
         if isinstance(tool.get("function"), dict)
     ]
     yield from names_are_legal(named, OPENAI_NAME)
     yield from names_are_unique(named)
     choice = body.get("tool_choice")
-    if choice not in (None, "none", "auto") and not named:
+    if choice not in (None, "none", "auto") and not tools:
         yield finding("$.tool_choice", "tools-missing", "a choice without tools")
     if isinstance(choice, dict) and choice["function"]["name"] not in {name for _, name in named}:
         yield finding("$.tool_choice", "tool-choice", "no declared tool")
