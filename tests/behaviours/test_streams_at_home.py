@@ -115,6 +115,15 @@ def test_settings_of_an_answer_come_home():
     assert final(responses(whole), RESPONSES).items() >= whole.items()
 
 
+def test_the_time_of_the_last_line_comes_home():
+    said = {"role": "assistant", "content": "a"}
+    first = {"model": "m", "created_at": "2026-01-01T10:00:00Z", "message": said, "done": False}
+    ended = {"created_at": "2026-01-01T10:00:04Z", "done_reason": "stop", "done": True}
+    given = "".join(json.dumps(line) + "\n" for line in (first, {**first, **ended})).encode()
+    written = b"".join(cannery.translate_stream([given], source="ollama", target="ollama"))
+    assert json.loads(written.splitlines()[-1])["created_at"] == "2026-01-01T10:00:04Z"
+
+
 def test_words_beside_the_choices_come_home():
     tier = {"service_tier": "default", "system_fingerprint": "fp_1"}
     usage = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}

@@ -57,6 +57,7 @@ class OllamaStreamReader(EventReader[OpenPart]):
         self._shape = shape
         self._stem = ""
         self._calls = 0
+        self._created: Any = absent
         # The last value of every field around the response, and of the message.
         self._around: Object = {}
         self._message: Object = {}
@@ -82,7 +83,8 @@ class OllamaStreamReader(EventReader[OpenPart]):
         when, model = value.get("created_at"), value.get("model")
         self._stem = call_stem(when)
         self._model = model if type(model) is str else None
-        self._out.append(Start(absent, text(model), read_time(when), self.dialect))
+        self._created = read_time(when)
+        self._out.append(Start(absent, text(model), self._created, self.dialect))
 
     def _fragment(self, message: Object) -> None:
         for key, kind in (("thinking", "reasoning"), (self._shape.content, "text")):
@@ -130,7 +132,7 @@ class OllamaStreamReader(EventReader[OpenPart]):
         rest = left_of(around, _HEAD)
         if FINISHES.word(reason) == word:
             del rest["done_reason"]
-        if when != write_time(read_time(when)):
+        if when != write_time(self._created):
             rest["created_at"] = when
         inner = {"message": set_again(self._message)}
         own = self._kept(None, nested(rest, inner, dropped))
