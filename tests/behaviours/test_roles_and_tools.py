@@ -355,6 +355,24 @@ def test_17_string_and_list_results_are_wrapped_and_unwrapped(content: str):
     assert back == content or json.loads(back) == json.loads(content)
 
 
+@pytest.mark.parametrize("held", [{"error": "x"}, {"error": {"code": 4}}, {"output": "5"}])
+@pytest.mark.parametrize("source", ["bedrock_converse", "gemini_interactions", CHAT])
+def test_17_an_object_that_looks_wrapped_succeeds_and_comes_back(source: str, held: dict[str, Any]):
+    there = told(chat(user("q"), calls(call("x")), tool("x", json.dumps(held))), CHAT, source).body
+    if source == "bedrock_converse":
+        there["messages"][2]["content"][0]["toolResult"]["content"] = [{"json": held}]
+    elif source == "gemini_interactions":
+        there["input"][2]["result"] = held
+    gemini = told(there, source, GEMINI).body
+    response = gemini["contents"][2]["parts"][0]["functionResponse"]["response"]
+    assert response == {"output": held}
+    back = told(gemini, GEMINI, source).body
+    for key in ("messages", "input"):
+        if source != CHAT:
+            assert back.get(key) == there.get(key)
+    assert json.loads(told(gemini, GEMINI, CHAT).body["messages"][2]["content"]) == held
+
+
 def test_18_an_error_without_content():
     asked = user("q"), assistant([tool_use("t")])
     found = told(claude(*asked, user([tool_result("t", is_error=True)])), CLAUDE, CHAT)

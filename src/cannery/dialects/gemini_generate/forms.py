@@ -199,8 +199,8 @@ class Section:
 
 # --- what a tool answered ----------------------------------------------------------------------
 # The response of a tool has to be an object. Any object is itself. Text and lists stand under ``output``, a failure
-# under ``error``; text that spells an object becomes that object, unless reading it back would take it for one of these
-# wrappings. An ``error`` that is null or false says that there is none.
+# under ``error``; text that spells an object becomes that object. An object that reading would take for one of these
+# wrappings stands under ``output``. An ``error`` that is null or false says that there is none.
 
 
 def wrap_text(text: str) -> Any:
@@ -210,8 +210,8 @@ def wrap_text(text: str) -> Any:
         if _has_several_fields(text):
             return Fragment(text)
         spelled = spelled_object(text)
-        if spelled is not None and not _is_wrapping(text):
-            return spelled
+        if spelled is not None:
+            return {OUTPUT: spelled} if _is_wrapping(text) else spelled
     elif bare.startswith("[") and is_json(text) and "\\u" not in text:
         return {OUTPUT: Fragment(text)}
     return {OUTPUT: text}
@@ -225,7 +225,7 @@ def wrap_failure(text: str) -> Any:
 
 def wrap_data(json: str) -> Any:
     """The response object of a tool that returned a JSON value."""
-    return spelled_object(json) if json.lstrip().startswith("{") else {OUTPUT: raw(json)}
+    return wrap_text(json) if json.lstrip().startswith("{") else {OUTPUT: raw(json)}
 
 
 def spelled_object(text: str) -> Any:
@@ -260,7 +260,7 @@ def unwrap(response: str) -> tuple[Any, Any]:
     if len(fields) == 1:
         ((key, value),) = fields.items()
         text = str(value, "utf-8")
-        if key == OUTPUT and text[0] == "[":
+        if key == OUTPUT and (text[0] == "[" or (text[0] == "{" and _is_wrapping(text))):
             return new_data(text), absent
         if key == ERROR and text not in ("null", "false"):
             return new_data(text), True
