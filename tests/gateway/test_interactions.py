@@ -83,6 +83,22 @@ def test_an_interaction_is_told_again(client: Any, model: str) -> None:
     assert (told.id, told.status, told.output_text) == (made.id, "completed", "echo: Hi")
 
 
+@pytest.mark.parametrize("model", ["echo", "anthropic-m"])
+def test_an_interaction_is_streamed_again(client: Any, model: str) -> None:
+    made = client.create(model=model, input="Hi")
+    events = list(client.get(made.id, stream=True))
+    assert events[0].interaction.id == made.id
+    text = "".join(
+        event.delta.text
+        for event in events
+        if event.event_type == "step.delta" and event.delta.text
+    )
+    assert text == "echo: Hi"
+    assert events[-1].interaction.status == "completed"
+    with pytest.raises(BadRequestError, match="from its beginning"):
+        list(client.get(made.id, stream=True, last_event_id="e1"))
+
+
 def test_an_id_that_is_not_known_is_refused(client: Any) -> None:
     with pytest.raises(NotFoundError, match="Previous interaction with id 'v1_none' not found"):
         client.create(model="chat-m", input="x", previous_interaction_id="v1_none")

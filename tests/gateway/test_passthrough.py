@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+import openai
 import pytest
 
 from .running import Running
@@ -222,6 +223,18 @@ def test_a_reply_can_be_read_again_by_its_id(gateway: Running) -> None:
     ]
     assert texts[0] == texts[1] == ["echo: say it again"]
     assert again["object"] == "response"
+
+
+def test_a_reply_can_be_streamed_again_by_its_id(gateway: Running) -> None:
+    _, _, said = ask(gateway, "/v1/responses", {"model": "chat-model", "input": "say it again"})
+    gateway.settle()
+    with openai.OpenAI(base_url=f"{gateway.url}/v1", api_key="k") as client:
+        events = list(client.responses.retrieve(said["id"], stream=True))
+        with pytest.raises(openai.BadRequestError, match="from its beginning"):
+            client.responses.retrieve(said["id"], stream=True, starting_after=2)
+    assert events[-1].type == "response.completed"
+    assert events[-1].response.id == said["id"]
+    assert events[-1].response.output_text == "echo: say it again"
 
 
 def test_what_is_below_a_reply_is_passed_on(passing: Running, other: Any) -> None:

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import re
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
+from urllib.parse import parse_qsl, quote
 
 import msgspec
 
@@ -24,8 +24,8 @@ from cannery.gateway.refusals import JSON, CallError, NoAnswerError, refuse
 from cannery.gateway.routing import vendor_of
 from cannery.gateway.upstream_client import Opened, Outgoing
 from cannery.gateway.upstreams import Choice, join_url
-from cannery.messages import Conversation, Response, Role, absent
-from cannery.translation import nativize_response
+from cannery.messages import Conversation, FinishReason, Response, Role, absent, unfold
+from cannery.translation import nativize_response, nativize_stream
 from cannery.wire.bodies import encode, read_object
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 _FORM_MODEL = re.compile(rb'name="model"\r\n(?:[^\r\n]+\r\n)*\r\n([^\r\n]{1,200})\r\n')
 _PATH_MODEL = re.compile(r"/models/([^:]+):")
 _SPOKEN = (Role.Assistant, Role.Invocation)
+# Parameters that ask for the rest of a stream.
+_RESUMED = ("starting_after", "last_event_id")
 _TOLD = ("content-disposition", "location", "openai-processing-ms")
 
 
@@ -154,9 +156,26 @@ class Passage:
             start -= 1
         said = Conversation.trusted(history[start:])
         created = int(said[0].timestamp.timestamp()) if said else absent
-        response = Response(said, identifier=identifier, created=created)
-        call.reply(200, call.headers(), nativize_response(response, call.dialect.name).body)
+        calls = any(canister.role is Role.Invocation for canister in said)
+        finish = FinishReason.Tool if calls else FinishReason.Stop
+        response = Response(said, finish, identifier=identifier, created=created)
+        _tell(call, response)
         return True
+
+
+def _tell(call: Call, response: Response) -> None:
+    """Answer with a kept reply: whole, or as a stream from its beginning."""
+    name, asked = call.dialect.name, dict(parse_qsl(call.query))
+    for key in _RESUMED:
+        if key in asked:
+            message = f"{key!r} is not served: a kept reply is streamed from its beginning"
+            raise refuse(400, message, code="invalid_request")
+    if asked.get("stream", "").lower() != "true":
+        call.reply(200, call.headers(), nativize_response(response, name).body)
+        return
+    framing = call.dialect.service.streams.framing
+    stream = b"".join(nativize_stream(unfold(response), name))
+    call.reply(200, call.headers(framing.media_type), stream)
 
 
 def _model_of(call: Call) -> str | None:
