@@ -24,10 +24,13 @@ from wreq import dns, redirect
 from wreq import exceptions as failures
 
 from cannery.errors import ConfigurationError
+from cannery.gateway.proxies import proxy_for
 from cannery.gateway.refusals import NoAnswerError
 from cannery.gateway.settings import Row
 
 _TRANSIENT = frozenset({429, 500, 502, 503, 504, 529})
+# Only a proxy answers so (RFC 9110, section 15.5.8).
+_PROXY_DENIES = 407
 _LONGEST_WAIT = 10.0
 _BASE_WAIT = 0.25
 _IDLE_SECONDS = 50.0
@@ -53,6 +56,10 @@ _REASONS = (
     ("HOSTNAME_MISMATCH", "its certificate is for another name"),
     ("CERTIFICATE_REQUIRED", "it asks for a client certificate"),
     ("dns error", "its name cannot be resolved"),
+    ("DnsResolveFailure", "the name of the upstream cannot be resolved"),
+    ("ProxyAuthRequired", "it asks for a user name and a password"),
+    ("TunnelUnsuccessful", "it refuses to connect to the upstream"),
+    ("ProxyConnect, source: Some(Parse(", "it is not an HTTP proxy"),
     ("ConnectionRefused", "it refused the connection"),
     ("SSL routines", "no TLS connection could be made"),
     ("BrokenPipe", "it closed the connection"),
@@ -208,6 +215,9 @@ class Sender:
                 wait = _wait(None, attempt)
             else:
                 opened = Opened(self, response, attempt)
+                if opened.status == _PROXY_DENIES:
+                    await opened.aclose()
+                    raise self._unreachable(" through the proxy", "ProxyAuthRequired")
                 if attempt > self._row.retries or opened.status not in _TRANSIENT:
                     return opened
                 await opened.aclose()
@@ -270,9 +280,7 @@ class Sender:
             return NoAnswerError(self.name, problem, "upstream_timeout", 504)
         if is_connecting or isinstance(failure, (failures.ProxyConnectionError, failures.TlsError)):
             by_proxy = isinstance(failure, failures.ProxyConnectionError)
-            through = " through the proxy" if by_proxy else ""
-            problem = f"cannot be reached{through}: {_reason(text)}"
-            return NoAnswerError(self.name, problem, "upstream_unreachable")
+            return self._unreachable(" through the proxy" if by_proxy else "", text)
         if "Parse(" in text:
             problem = "answered with something that is not HTTP"
             return NoAnswerError(self.name, problem, "upstream_invalid")
@@ -280,6 +288,10 @@ class Sender:
             problem = "answered with a body that cannot be decompressed"
             return NoAnswerError(self.name, problem, "upstream_invalid")
         return NoAnswerError(self.name, "broke off its answer", "upstream_broken")
+
+    def _unreachable(self, through: str, text: str) -> NoAnswerError:
+        problem = f"cannot be reached{through}: {_reason(text)}"
+        return NoAnswerError(self.name, problem, "upstream_unreachable")
 
 
 def _reason(text: str) -> str:
@@ -323,6 +335,8 @@ def _client(row: Row) -> wreq.Client:
         "dns_options": dns.DnsOptions(system_dns=True),
         "http1_only": not row.http2,
     }
+    proxy = proxy_for(row.url, os.environ)
+    settings |= {"no_proxy": True} if proxy is None else {"proxies": [wreq.Proxy.all(proxy)]}
     if row.timeouts.total:
         settings["timeout"] = timedelta(seconds=row.timeouts.total)
     if row.url.startswith("https"):
