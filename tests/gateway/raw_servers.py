@@ -6,6 +6,7 @@ import socket
 import threading
 from collections.abc import Callable
 from types import TracebackType
+from typing import Self
 
 
 class Raw:
@@ -29,7 +30,7 @@ class Raw:
                 self.asked += 1
                 self._behave(taken)
 
-    def __enter__(self) -> Raw:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

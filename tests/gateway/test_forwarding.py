@@ -87,3 +87,11 @@ def test_what_belongs_to_the_connection_is_never_sent_on(name: str) -> None:
     text = f'[[upstreams]]\nname = "x"\nurl = "http://localhost"\nforward_headers = ["{name}"]\n'
     with pytest.raises(ValueError, match="cannot be forwarded"):
         parse_settings(text)
+
+
+@pytest.mark.parametrize("name", ["ca", "certificate", "certificate_key"])
+def test_a_certificate_for_a_plain_upstream_is_a_mistake(name: str) -> None:
+    text = f'[[upstreams]]\nname = "x"\nurl = "http://localhost"\n{name} = "~/x.pem"\n'
+    with pytest.raises(ValueError, match=r"line 4.* is used with TLS only"):
+        parse_settings(text)
+    assert parse_settings(text.replace("http:", "https:"))

@@ -233,6 +233,17 @@ def test_a_row_shows_its_certificate(authority: trustme.CA, bundle: Path, tmp_pa
         Sender(old, 1)
 
 
+def test_the_key_of_another_certificate_is_a_problem_of_the_configuration(
+    authority: trustme.CA, tmp_path: Path
+) -> None:
+    paths = [tmp_path / "certificate.pem", tmp_path / "key.pem"]
+    authority.issue_cert("one").cert_chain_pems[0].write_to_path(paths[0])
+    paths[1].write_bytes(_key(authority.issue_cert("two")))
+    row = Row("x", "https://localhost", certificate=str(paths[0]), certificate_key=str(paths[1]))
+    with pytest.raises(ConfigurationError, match=r"'x': .*the key is that of another certificate"):
+        Sender(row, 1)
+
+
 @pytest.mark.parametrize("field", ["ca", "certificate"])
 def test_a_file_that_is_no_certificate_is_a_problem_of_the_configuration(
     tmp_path: Path, field: str

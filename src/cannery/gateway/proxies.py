@@ -1,7 +1,7 @@
 """The proxy of an upstream, as the environment names it: ``HTTPS_PROXY``, ``HTTP_PROXY``, ``ALL_PROXY``, ``NO_PROXY``.
 
-Each is read in upper or lower case, upper case first. A proxy that is named but cannot be used is an error: the request
-would otherwise take another way than the one that was asked for. Error messages omit the value, which may hold a password.
+Each is read in upper or lower case, upper case first. A proxy that is named but cannot be used is an error: requests
+would otherwise take another way than the one that was asked for. Errors omit the value, which may hold a password.
 """
 
 from __future__ import annotations

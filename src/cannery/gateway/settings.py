@@ -456,6 +456,10 @@ def _sending_problems(row: Row) -> Iterable[tuple[str, str]]:
     """Problems of a row's request settings."""
     if not _is_url(row.url):
         yield "url", "must begin with http:// or https:// and a host"
+    elif row.url.startswith("http:"):
+        for name in ("ca", "certificate", "certificate_key"):
+            if getattr(row, name) is not None:
+                yield name, "is used with TLS only; the url must begin with https://"
     for kind, path in row.paths.items():
         if kind not in ("generate", "stream", "count", "models") or not path.startswith("/"):
             yield (

@@ -67,6 +67,7 @@ _REASONS = (
 )
 _SYSTEM_REASON = re.compile(r'Os \{[^}]*message: "([^"]*)"')
 _TLS_REASON = re.compile(r'library: "SSL routines"[^}]*reason: "([A-Z0-9_]+)"')
+_BUILDING_REASON = re.compile(r'reason: "([A-Z0-9_]+)"')
 _BROKEN = ("IncompleteMessage", "ConnectionReset", "BrokenPipe", "ChannelClosed")
 # Not part of ``kind: ConnectionReset``: such a connection was made, and the request may have been processed.
 _CONNECTING = re.compile(r"kind: Connect\b")
@@ -343,7 +344,20 @@ def _client(row: Row) -> wreq.Client:
         settings["tls_verify"] = _roots(_bundle(row))
         if row.certificate is not None:
             settings["tls_identity"] = _identity(row)
-    return wreq.Client(**settings)
+    try:
+        return wreq.Client(**settings)
+    except _BUILDING as error:
+        raise ConfigurationError(f"upstream {row.name!r}", _unbuilt(str(error))) from None
+
+
+def _unbuilt(text: str) -> str:
+    """Why the client of a row cannot be made."""
+    if "KEY_VALUES_MISMATCH" in text:
+        return (
+            "certificate and certificate_key cannot be used: the key is that of another certificate"
+        )
+    reason = _BUILDING_REASON.search(text)
+    return f"no client can be made: {reason[1] if reason else 'its settings cannot be used'}"
 
 
 def _bundle(row: Row) -> str | None:
