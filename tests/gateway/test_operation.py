@@ -88,6 +88,18 @@ def test_sighup_takes_a_good_configuration_and_leaves_a_bad_one(
         assert running.stop() == 0
 
 
+def test_a_key_that_is_not_there_is_in_the_log(tmp_path: Path) -> None:
+    row = '[[upstreams]]\nname = "x"\nurl = "http://127.0.0.1:1"\nkey_variable = '
+    running = Running(tmp_path, row + '["TEST_KEY", "NO_SUCH_KEY"]', record=False)
+    told = '"event":"key_missing","upstream":"x","variables":["NO_SUCH_KEY"]'
+    running.wait_for_log(told)
+    running.config.write_text(row + '"TEST_KEY"')
+    running.signal(signal.SIGHUP)
+    running.wait_for_log('"event":"reloaded"')
+    assert running.stop() == 0
+    assert running.log.count("key_missing") == 1
+
+
 def test_a_reload_while_calls_are_under_way_disturbs_none(
     upstream: Upstream, tmp_path: Path
 ) -> None:

@@ -143,6 +143,14 @@ def test_a_store_that_is_taken_away_and_brought_back(tmp_path: Path) -> None:
     assert running.log.count('"event":"store_is_back"') == 1
 
 
+def test_a_store_that_never_came_is_not_said_to_be_back_at_the_end(tmp_path: Path) -> None:
+    running = Running(tmp_path, "", "--store", "sqlite:/missing/store", record=None)
+    assert "not working yet" in running.whole_banner()
+    running.stop()
+    assert running.log.count('"event":"store_unavailable"') == 1
+    assert "store_is_back" not in running.log
+
+
 def test_a_store_that_cannot_grow(tmp_path: Path) -> None:
     """The operating system refuses to let any file grow, for every user alike."""
     running = Running(tmp_path, CONFIG, "--log-level", "error")

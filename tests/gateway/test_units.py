@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from cannery import normalize_request
 from cannery.dialects import find_dialect
+from cannery.errors import ConfigurationError
 from cannery.gateway import echo
 from cannery.gateway.identifiers import new_identifier
 from cannery.gateway.ledger import Asked, Ledger, Plan, space_of
@@ -373,3 +374,38 @@ def test_tokens_are_counted_where_the_dialect_has_them(
 @pytest.mark.parametrize("dialect", Router().dialects, ids=lambda dialect: dialect.name)
 def test_a_reply_without_the_fields_of_its_dialect_is_none(dialect: Dialect) -> None:
     assert gist(dialect, b'{"error": {}}') is None
+
+
+@pytest.mark.parametrize(
+    "text,problem",
+    [
+        ("[limits]\nbody_seconds = inf", "line 2: limits.body_seconds: must be at most 1000000"),
+        ("[server]\nping_seconds = nan", "line 2: server.ping_seconds: must be at least 0"),
+        (
+            "[server]\nhosts = ['https://gw.example']",
+            "line 2: server.hosts: 'https://gw.example' is",
+        ),
+        ("[server]\norigins = ['app.example']", "line 2: server.origins: 'app.example' is not"),
+        ("url = 'http://x/v1?a=b'", "line 3: upstreams[0].url: must end with its path"),
+        ("url = 'http://me:secret@x/v1'", "line 3: upstreams[0].url: holds a user name or a pass"),
+        ("url = 'http://x'\ntimeouts = { read = inf }", "line 4: upstreams[0].timeouts: read must"),
+        (
+            "url = 'http://x'\nwithout_repairs = ['prefil']",
+            "line 4: upstreams[0].without_repairs: no",
+        ),
+    ],
+)
+def test_a_setting_that_cannot_work_is_refused_with_its_line(text: str, problem: str) -> None:
+    if text.startswith("url"):
+        text = f"[[upstreams]]\nname = 'x'\n{text}"
+    with pytest.raises(ConfigurationError) as caught:
+        parse_settings(text)
+    assert f"configuration, {problem}" in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+def test_names_and_origins_have_many_forms() -> None:
+    parse_settings(
+        "[server]\nhosts = ['*', 'gw.example', '[::1]', '::1', '10.0.0.1', 'gw.example:443']"
+    )
+    parse_settings("[server]\norigins = ['*', 'https://a.example:8443/', 'app://obsidian.md']")

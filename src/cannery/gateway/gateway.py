@@ -88,6 +88,10 @@ class Gateway:
         self.sentry.body_seconds = settings.limits.body_seconds
         self.roles.configure(mappings, development=settings.server.development)
         self.log.set_level(settings.server.log_level)
+        for row in settings.upstreams:
+            missing = [name for name in row.key_variables if not os.environ.get(name)]
+            if missing:
+                self.log.write("warning", "key_missing", upstream=row.name, variables=missing)
         return exchanges
 
     def _has_budgets(self) -> bool:

@@ -273,9 +273,10 @@ class Recorder:
         self._gathered.append(entry)
 
     def _dispatch(self) -> None:
-        """Hand the gathered entries to the thread."""
-        gathered, self._gathered = self._gathered, []
-        self._queue.put(gathered)
+        """Hand the gathered entries to the thread; to file none of them would tell nothing of the store."""
+        if self._gathered:
+            self._queue.put(self._gathered)
+        self._gathered = []
 
     async def recall(
         self, identifier: str, scope: str | None
@@ -531,8 +532,7 @@ class Recorder:
         return f"the store is down: {error}"
 
     def _give_up(self, entry: Entry, error: Exception) -> tuple[str, str]:
-        facts = {"request_id": entry.request_id, "problem": str(error)}
-        self._log_later("error", "not_recorded", **facts)
+        self._log_later("error", "not_recorded", request_id=entry.request_id, problem=str(error))
         return "failed", f"the store refuses: {error}"
 
     def _tell(self, problem: str) -> None:

@@ -28,7 +28,7 @@ from cannery.hosting import WAYS
 from cannery.roles.mappings import RoleMappings
 from cannery.storage.retention import KeepDays, check_days
 from cannery.wire.contract import Rules
-from cannery.wire.losses import POLICIES
+from cannery.wire.losses import POLICIES, check_repairs
 
 _PATH = re.compile(r"(?P<problem>.*?)(?: - at `\$(?P<path>.*)`)?$", re.DOTALL)
 _STEP = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
@@ -50,6 +50,10 @@ _LEAST = {
     ("recording", "queue_bytes"): 1,
 }
 _LEAST_TIMEOUTS = {"connect": 0.001, "read": 0.001, "total": 0}
+# About 11 days. Timers of the system count milliseconds in 31 bits.
+_MOST_SECONDS = 1_000_000
+_HOST = re.compile(r"\[[0-9A-Fa-f:.]+\](:\d+)?|[^\s/@\[\]]+")
+_ORIGIN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s/]+/?")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 # Headers of the connection with the caller, or with gateway keys.
 _NEVER_FORWARDED = frozenset(
@@ -361,21 +365,44 @@ def _recording_problems(recording: Recording) -> list[tuple[Place, str]]:
     return problems
 
 
+def _out_of_range(name: str, value: float, least: float) -> str | None:
+    """The problem of a number that is too small, no number, or a time that no timer counts."""
+    if not value >= least:
+        return f"must be at least {least:g}"
+    if name.endswith("seconds") and value > _MOST_SECONDS:
+        return f"must be at most {_MOST_SECONDS}"
+    return None
+
+
+def _server_problems(server: Server) -> list[tuple[Place, str]]:
+    problems: list[tuple[Place, str]] = []
+    if not 0 <= server.port <= 65535:
+        problems.append((("server", "port"), "must lie between 0 and 65535"))
+    if server.log_level not in ("debug", "info", "warning", "error"):
+        problems.append((("server", "log_level"), "must be debug, info, warning or error"))
+    for name in server.hosts:
+        if not _HOST.fullmatch(name):
+            problem = f"{name!r} is not a name as in the Host header, like gateway.example"
+            problems.append((("server", "hosts"), problem))
+    for name in server.origins:
+        if name != "*" and not _ORIGIN.fullmatch(name):
+            problem = f"{name!r} is not an origin, like https://app.example"
+            problems.append((("server", "origins"), problem))
+    return problems
+
+
 def _problems(settings: Settings) -> list[tuple[Place, str]]:
     """Problems that the types alone cannot refuse."""
     problems: list[tuple[Place, str]] = [
-        ((part, name), f"must be at least {least:g}")
+        ((part, name), problem)
         for (part, name), least in _LEAST.items()
-        if not getattr(getattr(settings, part), name) >= least
+        if (problem := _out_of_range(name, getattr(getattr(settings, part), name), least))
     ]
+    problems += _server_problems(settings.server)
     if settings.losses.policy not in POLICIES:
         problems.append((("losses", "policy"), f"must be one of {', '.join(POLICIES)}"))
     if settings.losses.hosted not in WAYS:
         problems.append((("losses", "hosted"), f"must be one of {', '.join(WAYS)}"))
-    if not 0 <= settings.server.port <= 65535:
-        problems.append((("server", "port"), "must lie between 0 and 65535"))
-    if settings.server.log_level not in ("debug", "info", "warning", "error"):
-        problems.append((("server", "log_level"), "must be debug, info, warning or error"))
     problems += _recording_problems(settings.recording)
     try:
         check_days(settings.retention.days)
@@ -423,15 +450,24 @@ def _row_problems(row: Row, seen: set[str]) -> list[tuple[str, str]]:
         problems.append(("connections", "must be at least 0"))
     if not 0 <= row.retries <= 10:
         problems.append(("retries", "must lie between 0 and 10"))
+    problems += _rule_problems(row)
+    return problems
+
+
+def _rule_problems(row: Row) -> Iterable[tuple[str, str]]:
+    """Problems of the rules and repairs that a row changes."""
+    try:
+        check_repairs(row.without_repairs)
+    except InputError as error:
+        yield "without_repairs", str(error)
     try:
         msgspec.convert({**msgspec.to_builtins(Rules()), **row.quirks}, Rules)
-        unknown = [key for key in row.quirks if key not in Rules.__struct_fields__]
     except msgspec.ValidationError as error:
-        problems.append(("quirks", str(error)))
-    else:
-        known = ", ".join(Rules.__struct_fields__)
-        problems += [("quirks", f"there is no quirk {key!r}; known: {known}") for key in unknown]
-    return problems
+        yield "quirks", str(error)
+    known = Rules.__struct_fields__
+    for key in row.quirks:
+        if key not in known:
+            yield "quirks", f"there is no quirk {key!r}; known: {', '.join(known)}"
 
 
 @lru_cache(maxsize=1)
@@ -452,14 +488,24 @@ def _variant_problems(row: Row) -> Iterable[tuple[str, str]]:
             yield "variant", f"{name} has no variant {row.variant!r}; known: {listed}"
 
 
-def _sending_problems(row: Row) -> Iterable[tuple[str, str]]:
-    """Problems of a row's request settings."""
+def _url_problems(row: Row) -> Iterable[tuple[str, str]]:
+    """Problems of a row's URL, and of the settings for TLS, which need it."""
     if not _is_url(row.url):
         yield "url", "must begin with http:// or https:// and a host"
-    elif row.url.startswith("http:"):
-        for name in ("ca", "certificate", "certificate_key"):
-            if getattr(row, name) is not None:
-                yield name, "is used with TLS only; the url must begin with https://"
+        return
+    parts = urlsplit(row.url)
+    if "@" in parts.netloc:
+        yield "url", "holds a user name or a password; name the variable of a key in key_variable"
+    if parts.query or parts.fragment:
+        yield "url", "must end with its path: the path of each request is put behind it"
+    for name in ("ca", "certificate", "certificate_key") if parts.scheme == "http" else ():
+        if getattr(row, name) is not None:
+            yield name, "is used with TLS only; the url must begin with https://"
+
+
+def _sending_problems(row: Row) -> Iterable[tuple[str, str]]:
+    """Problems of a row's request settings."""
+    yield from _url_problems(row)
     for kind, path in row.paths.items():
         if kind not in ("generate", "stream", "count", "models") or not path.startswith("/"):
             yield (
@@ -467,8 +513,9 @@ def _sending_problems(row: Row) -> Iterable[tuple[str, str]]:
                 f"{kind!r} must be generate, stream, count or models, its path must begin with /",
             )
     for name, least in _LEAST_TIMEOUTS.items():
-        if not getattr(row.timeouts, name) >= least:
-            yield "timeouts", f"{name} must be at least {least:g}"
+        problem = _out_of_range("seconds", getattr(row.timeouts, name), least)
+        if problem is not None:
+            yield "timeouts", f"{name} {problem}"
     for name in row.forward_headers:
         if not _HEADER_NAME.fullmatch(name) or name.lower() in _NEVER_FORWARDED:
             yield "forward_headers", f"{name!r} cannot be forwarded"
