@@ -133,7 +133,8 @@ def test_a_store_that_is_taken_away_and_brought_back(tmp_path: Path) -> None:
 
     def bring_back() -> None:
         wait_for(
-            lambda: "is gone from" in str(ask(running, "/readyz")[2]), "nobody says where it is"
+            lambda: "is missing: put it back" in str(ask(running, "/readyz")[2]),
+            "nobody says where it is",
         )
         assert not running.store.exists(), "another store was begun in its place"
         away.rename(running.store)
