@@ -218,7 +218,7 @@ class Writing(Struct):
         listed = self._listed(pieces, report)
         # If a turn before it is left out, the last one may be joined to an earlier one.
         is_alone = bool(alone) and encode(listed[-1:]) == encode(alone[-1:])
-        if not is_alone or report.repaired:
+        if not is_alone or report.repaired or report.is_bound:
             return None
         skip = len(alone) - 1
         return write_cache.Written(encode(listed[0 if is_first else skip : -1])[1:-1], report, skip)

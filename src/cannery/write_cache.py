@@ -2,8 +2,8 @@
 
 The last canister before a user's turn keeps the messages up to there as JSON text, for each target, together with the
 canisters before it. When a conversation that begins with the same canisters is written again, the same writer writes
-only the later canisters, and the result is appended to the text. Nothing is cached if a repair was made or an alias
-assigned, because those may depend on later messages. A canister never refers to itself through its cache, because the
+only the later canisters, and the result is appended to the text. Nothing is cached if a repair was made or a name
+assigned, because those may depend on other messages. A canister never refers to itself through its cache, because the
 garbage collector does not track canisters.
 """
 

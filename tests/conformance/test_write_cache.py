@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import cannery
 from cannery import write_cache
-from cannery.messages.content import ImageContentClass, ReasoningContentClass
+from cannery.messages.content import FileContentClass, ImageContentClass, ReasoningContentClass
 from cannery.messages.residue import Residue
 from tests.conformance.matrix import DATA_SETS, DIALECTS, identify
 from tests.oracles.corpus import Case, request_cases
@@ -20,7 +20,10 @@ from tests.oracles.silence import says_nothing
 PNG = b"\x89PNG\r\n\x1a\n"
 CASES = [case for dialect in DIALECTS for case in request_cases(dialect)]
 IDS = st.sampled_from(["a", "b", "c.d"])
-KINDS = ["user", "answer", "call", "result", "late", "blank", "image", "mark", "thought", "silent"]
+KINDS = [
+    *("user", "answer", "call", "result", "late", "blank", "image", "file", "mark", "thought"),
+    "silent",
+]
 TURNS = st.sampled_from(KINDS)
 
 
@@ -44,6 +47,8 @@ def canister(kind: str, number: int, identifier: str) -> Any:
             return cannery.assistant()
         case "image":
             return cannery.user(ImageContentClass(PNG, "image/jpeg"))
+        case "file":
+            return cannery.user(FileContentClass(b"%PDF-1.4", "application/pdf", name="a"))
         case _:
             return cannery.user("m").replace(residue=Residue("openai_chat", cache="short"))
 

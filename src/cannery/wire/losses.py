@@ -256,7 +256,8 @@ class Report(Struct):
     name of a control. Places become source paths only when there is something to report. ``off`` are the repairs that
     are switched off, for writers that would make one of them. ``takes_reasoning`` is true if an endpoint accepts
     thoughts as text. ``request`` is the request being written; no alias may equal one of its function names.
-    ``taken`` are the settings that the target takes from the residue of the source.
+    ``taken`` are the settings that the target takes from the residue of the source. ``is_bound`` if the text of a
+    message depends on the other messages.
     """
 
     off: Collection[str] = ()
@@ -271,6 +272,7 @@ class Report(Struct):
     names: dict[str, str] = {}
     ids: dict[str, str] = {}
     freeform: set[str] = set()
+    is_bound: bool = False
     own: Mapping[str, OwnCall] = {}
     # Headers that the server needs with the body.
     headers: Mapping[str, str] = {}

@@ -93,6 +93,22 @@ def test_documents_get_text_beside_them_and_legal_unique_names():
     assert "CONTROL_DEFAULTED" in codes(rendered)
 
 
+def test_a_document_that_was_called_an_image_is_one_of_the_documents():
+    shown = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PDF}}
+    body, _ = written("anthropic_messages", claude(user(shown)))
+    text, found = body["messages"][0]["content"]
+    assert text == {"text": "[document: document]"}
+    assert (found["document"]["name"], found["document"]["format"]) == ("document", "pdf")
+    plain = {"type": "text", "media_type": "text/plain", "data": "x"}
+    call = {"type": "tool_use", "id": "a", "name": "look", "input": {}}
+    held = [shown, {"type": "document", "source": plain}]
+    result = {"type": "tool_result", "tool_use_id": "a", "content": held}
+    history = (user({"type": "text", "text": "q"}), {"role": "assistant", "content": [call]})
+    body, _ = written("anthropic_messages", claude(*history, user(result)))
+    inner = body["messages"][2]["content"][0]["toolResult"]["content"]
+    assert [each["document"]["name"] for each in inner] == ["document", "document (2)"]
+
+
 def test_cache_marks_are_blocks_behind_what_they_mark():
     short, long = {"type": "ephemeral"}, {"type": "ephemeral", "ttl": "1h"}
     system = [{"type": "text", "text": "S", "cache_control": long}]

@@ -6,8 +6,6 @@ For another dialect documents get legal and unique names, and a turn with docume
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from types import MappingProxyType
 from typing import Any
 
 from orjson import Fragment
@@ -31,10 +29,9 @@ from cannery.dialects.bedrock_converse.reading import (
 from cannery.dialects.bedrock_converse.settings import write_settings
 from cannery.dialects.bedrock_converse.tools import NAME, write_mark
 from cannery.families.blocks.contents import PDF
-from cannery.families.blocks.writing import TurnWriter, as_file
+from cannery.families.blocks.writing import TurnWriter
 from cannery.messages.canisters import (
     AnyCanister,
-    DocumentCanisterClass,
     InvocationCanisterClass,
     ResultCanisterClass,
     SupervisorCanisterClass,
@@ -59,7 +56,6 @@ from cannery.wire.contents import Medium
 from cannery.wire.contract import Piece
 from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Place, Report
-from cannery.wire.media import SEARCH_RESULT
 from cannery.wire.residues import NO_WORDS, form_words, own_residue, recall, recall_settings
 
 _KINDS = {"search_result": "searchResult", "document": "document"}
@@ -67,8 +63,6 @@ _KINDS = {"search_result": "searchResult", "document": "document"}
 _OF_USERS = frozenset({"image", "document", "video", "audio", "searchResult"})
 _ILLEGAL = re.compile(r"[^A-Za-z0-9_\s()\[\]-]")
 _LONGEST_NAME = 200
-# The names of documents in the body, by canister place and original name.
-Names = Mapping[tuple[Place, str | None], list[str]]
 
 
 class ConverseWriter(TurnWriter):
@@ -77,11 +71,14 @@ class ConverseWriter(TurnWriter):
     dialect = NAME
     takes = "Converse takes"
 
-    # The names of documents in the body.
-    names: Names = MappingProxyType({})
     # The form of the current canister, and whether it is inside a result.
     words: frozenset[str] = frozenset()
     is_in_result = False
+
+    def __init__(self, report: Report, **facts: Any) -> None:
+        super().__init__(report, **facts)
+        # The names of the documents in the body.
+        self._names: set[str] = set()
 
     # --- messages ------------------------------------------------------------------------------
 
@@ -123,7 +120,8 @@ class ConverseWriter(TurnWriter):
     def blocks(self, turn: list[Piece], role: str) -> list[Any]:
         """The blocks of a turn; the server requires text beside a document."""
         blocks = super().blocks(turn, role)
-        if not self.names or any("text" in block for block in blocks):
+        is_free = self.is_same or self.for_answer
+        if is_free or any("text" in block for block in blocks):
             return blocks
         document = next((block["document"] for block in blocks if "document" in block), None)
         if document is None:
@@ -310,7 +308,6 @@ class ConverseWriter(TurnWriter):
         return None
 
     def _document(self, content: FileContentClass, place: Place) -> list[Any]:
-        fields: Object = {"name": self._name(content, place)}
         source = self._source(content, place)
         if source is None:
             return []
@@ -318,17 +315,29 @@ class ConverseWriter(TurnWriter):
         if form is None:
             self._refuse_type(content, place)
             return []
-        fields["source"] = source
+        fields: Object = {"name": self._name(content, place), "source": source}
         if form:
             fields["format"] = form
         return self._document_block(fields, content)
 
     def _name(self, content: FileContentClass, place: Place) -> str:
-        """The name of a document, made legal and unique unless it comes from this dialect."""
-        listed = self.names.get((place, content.name))
-        if self.is_same or not listed:
+        """The name of a document, made legal and unique unless it comes from this dialect.
+
+        "The document file name can only contain alphanumeric characters, whitespace characters, hyphens, parentheses,
+        and square brackets" and no two spaces in a row, and two documents of one name are refused
+        (docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_DocumentBlock.html, read 2026-11-18); recorded
+        requests with underscores were accepted.
+        """
+        if self.is_same:
             return content.name or ""
-        name = listed.pop(0)
+        legal = re.sub(r"\s+", " ", _ILLEGAL.sub("-", content.name or "")).strip()
+        name = stem = legal[:_LONGEST_NAME].strip() or "document"
+        number = 2
+        while name in self._names:
+            name = f"{stem[: _LONGEST_NAME - 8]} ({number})"
+            number += 1
+        self._names.add(name)
+        self.report.is_bound = True
         if content.name is not None and name != content.name:
             detail = f"a document needs a legal and unique name; {name!r} was sent"
             self.report.lose("NAME_CHANGED", place, detail)
@@ -365,8 +374,6 @@ def write_request(request: Request, pieces: list[Piece], report: Report) -> Obje
     """The body of a request."""
     is_same = request.source == NAME
     writer = ConverseWriter(report, is_same=is_same)
-    if not is_same:
-        writer.names = _document_names(request.conversation)
     leading, others = writer.split(pieces)
     system = writer.blocks(leading, "system")
     messages = writer.messages(others)
@@ -398,46 +405,6 @@ def _guarded(block: Object, part: str) -> Object:
     inner = {"text": block["text"]} if kind == "text" else block[kind]
     guarded = {**guard, kind: {**inner, **guard.get(kind, {})}}
     return {"guardContent": guarded, **patch.get("s", {})}
-
-
-def _document_names(canisters: Iterable[AnyCanister]) -> Names:
-    """The legal and unique names of all documents.
-
-    "The document file name can only contain alphanumeric characters, whitespace characters, hyphens, parentheses, and
-    square brackets" and no two spaces in a row, and two documents of one name are refused
-    (docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_DocumentBlock.html, read 2026-11-18); recorded requests
-    with underscores were accepted.
-    """
-    taken: set[str] = set()
-    found: dict[tuple[Place, str | None], list[str]] = {}
-    for place, canister in enumerate(canisters):
-        kind = type(canister)
-        if kind is InvocationCanisterClass or (
-            type(canister.held) is str and kind is not DocumentCanisterClass
-        ):
-            continue
-        for content in _files(canister):
-            legal = re.sub(r"\s+", " ", _ILLEGAL.sub("-", content.name or "")).strip()
-            name = stem = legal[:_LONGEST_NAME].strip() or "document"
-            number = 2
-            while name in taken:
-                name = f"{stem[: _LONGEST_NAME - 8]} ({number})"
-                number += 1
-            taken.add(name)
-            found.setdefault((place, content.name), []).append(name)
-    return found
-
-
-def _files(canister: AnyCanister) -> Iterator[FileContentClass]:
-    """The documents in a canister, in order."""
-    held: Any = as_file(canister) if type(canister) is DocumentCanisterClass else canister.held
-    for part in held.parts if type(held) is PartsContentClass else (held,):
-        if isinstance(part, BinaryContentStruct):
-            is_search = part.mime_type == SEARCH_RESULT
-            if isinstance(part, FileContentClass) and not is_search:
-                yield part
-            elif part.mime_type.lower() == PDF:
-                yield new_file(part.payload, part.mime_type)
 
 
 def web_citation(citation: Any) -> Object:
