@@ -7,7 +7,7 @@ path is a tuple of keys and positions; its text is made only when there is somet
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 from msgspec import Struct
@@ -28,6 +28,8 @@ _TOOL = re.compile(r"tools\[(\d+)\]")
 _WHOLE = ("", "$")
 _ODD = re.compile(r"[.\[\]\"\\\x00-\x20\x7f\ud800-\udfff]").search
 _QUOTED = re.compile(r'\[("(?:[^"\\]|\\.)*")').match
+# How long a step is that is kept, and how many are.
+_SHORT, _MOST = 40, 4096
 _spell, _read = msgspec.json.encode, msgspec.json.decode
 
 
@@ -53,9 +55,23 @@ class Places(Struct):
         self.canisters[start:start] = [("history", number) for number in range(count)]
 
 
-def key_text(key: str) -> str:
-    """A key as a step of a path: ``.content``, or ``["a.b"]``, spelled as JSON, where a point would not tell."""
-    return f"[{_quoted(key)}]" if key in _WHOLE or _ODD(key) else f".{key}"
+class _Steps(dict[str | int, str]):
+    """The text of each step of a path; a short one is spelled once."""
+
+    def __missing__(self, step: str | int) -> str:
+        if type(step) is int:
+            text = f"[{step}]"
+        else:
+            key = str(step)
+            text = f"[{_quoted(key)}]" if key in _WHOLE or _ODD(key) else f".{key}"
+        # What callers send does not fill the memory.
+        if len(text) <= _SHORT and len(self) < _MOST:
+            self[step] = text
+        return text
+
+
+# A key as a step of a path: ``.content``, or ``["a.b"]``, spelled as JSON, where a point would not tell.
+key_text: Callable[[str | int], str] = _Steps().__getitem__
 
 
 def _quoted(key: str) -> str:
@@ -86,10 +102,7 @@ def last_key(path: str) -> str:
 
 def path_text(path: Path) -> str:
     """A path as text: ``messages[0].content``."""
-    text = ""
-    for step in path:
-        text += f"[{step}]" if type(step) is int else key_text(str(step))
-    return text.removeprefix(".")
+    return "".join(map(key_text, path)).removeprefix(".")
 
 
 def _message_of(path: Path) -> Path:
