@@ -29,7 +29,8 @@ Said = tuple[Any, Object | Spelled | None]
 NOT_READ: Said = (absent, None)
 
 
-Plain = tuple[str, tuple[type, ...], "dict[str, Plain] | str | None"]
+# Under an older key: the name of the setting, the types of values that are taken unchanged, and the usual key.
+Older = tuple[str, tuple[type, ...], str]
 
 
 class Row(Struct):
@@ -47,8 +48,7 @@ class Row(Struct):
     names: tuple[str, ...] = ()
     noted: tuple[tuple[str, frozenset[str]], ...] = ()
     is_later: bool = False
-    # For an older name: the types of values that are taken unchanged.
-    older: Plain | None = None
+    older: Older | None = None
     # Whether it has one spelling and one place.
     is_usual: bool = False
 
@@ -58,9 +58,11 @@ class Level(Struct):
 
     respell: Callable[[str], str]
     rows: dict[str, Row] = {}
-    # By usual key: the names of settings, the types of values that need no further check, and for an object with
-    # settings the same of its fields; by older key: the usual ones.
-    plain: dict[str, Plain] = {}
+    # The names of settings by usual key and by the types of values that need no further check.
+    names: dict[tuple[str, type], str] = {}
+    # The levels of objects with settings, by usual key.
+    inner: dict[str, Level] = {}
+    older: dict[str, Older] = {}
     # The usual spellings of keys, by the other spelling.
     usual: dict[str, str] = {}
 
@@ -72,11 +74,11 @@ class Level(Struct):
             self.usual[other] = row.key
         row.is_usual = other == row.key and not row.noted
         if row.within is not None:
-            self.plain[row.key] = ("", (dict,), row.within.plain)
+            self.inner[row.key] = row.within
         elif row.types and not row.is_later:
-            self.plain[row.key] = (row.name, row.types, None)
+            self.names.update({(row.key, kind): row.name for kind in row.types})
         elif row.older is not None:
-            self.plain[row.key] = row.older
+            self.older[row.key] = row.older
 
     def held(self, key: str) -> Level:
         """The level of an object inside this one."""
@@ -86,14 +88,16 @@ class Level(Struct):
 
     def understands(self, fields: Object) -> bool:
         """Whether fields may contain a setting: not if every object that could hold one is empty."""
-        return any(
-            fields[key] or self.rows[key].within is None or self.usual.get(key) in fields
-            for key in fields.keys() & self.rows.keys()
-        )
+        for key in fields.keys() & self.rows.keys():
+            if fields[key] or self.rows[key].within is None or self.usual.get(key) in fields:
+                return True
+        return False
 
     def spelled_twice(self, fields: Object) -> dict[str, str]:
         """The usual spellings of keys that occur in both spellings, and the other ones."""
-        others = self.usual.keys() & fields.keys() if self.usual else ()
+        if not self.usual:
+            return {}
+        others = self.usual.keys() & fields.keys()
         return {usual: other for other in others if (usual := self.usual[other]) in fields}
 
     def name(self, steps: tuple[str, ...], names: tuple[str, ...]) -> None:
@@ -128,7 +132,8 @@ class Reading(Struct):
     def read(self, level: Level) -> None:
         """Take the fields that the rows of a level understand; of two spellings of a key the usual one counts."""
         left, rows = self.left, level.rows
-        self.notes.update(dict.fromkeys(level.spelled_twice(left).values()))
+        if level.usual:
+            self.notes.update(dict.fromkeys(level.spelled_twice(left).values()))
         later: list[str] = []
         for key in [*left]:
             row = rows.get(key)

@@ -33,7 +33,7 @@ from cannery.wire.bodies import Object
 from cannery.wire.controls import drop_choice, drop_control, is_possible
 from cannery.wire.losses import Report
 from cannery.wire.places import ControlPaths, Places
-from cannery.wire.setting_reading import NOT_READ, Level, Plain, Reading, Row, Said
+from cannery.wire.setting_reading import NOT_READ, Level, Older, Reading, Row, Said
 
 # The facts of the thinking setting, which several settings may hold.
 _PARTS = frozenset({"enabled", "effort", "budget", "summary", "adaptive"})
@@ -246,7 +246,6 @@ class SettingTable:
             for name, path in paths.items()
             for each in [spellings((path,) if type(path) is str else path, respell)]
         }
-        self._plain = self._level.plain
         self._has_parts = any(row.name in _PARTS for row in rows)
         self._writers = {
             row.name: (*_split(steps[row.path]), row.fit, row.form.write) for row in reversed(rows)
@@ -268,22 +267,21 @@ class SettingTable:
         """
         found: Object = {}
         left: Object = {}
-        plain = self._plain
-        twice = self._level.spelled_twice(body)
+        level = self._level
+        names, inner, older = level.names, level.inner, level.older
+        twice = level.spelled_twice(body) if level.usual else ()
         for key, value in body.items():
-            row = plain.get(key)
-            if row is None or type(value) not in row[1] or key in twice:
+            name = names.get((key, type(value)))
+            if key in twice:
                 left[key] = value
-            elif row[2] is None:
-                found[row[0]] = value
-            elif isinstance(row[2], str):
-                if row[2] in body:
-                    left[key] = value
-                else:
-                    found[row[0]] = value
-                    places.settings[row[0]] = (key,)
-                    form = (*form, key)
-            elif not _takes_all(value, row[2], found):
+            elif name is not None:
+                found[name] = value
+            elif key in inner and type(value) is dict and _takes_all(value, inner[key], found):
+                continue
+            elif key in older and _takes_older(value, older[key], body, found):
+                places.settings[older[key][0]] = (key,)
+                form = (*form, key)
+            else:
                 left[key] = value
         residue = None
         if left or form or self._assumed:
@@ -371,16 +369,25 @@ class SettingTable:
                 body[key] = value
 
 
-def _takes_all(fields: Object, plain: Mapping[str, Plain], found: Object) -> bool:
+def _takes_all(fields: Object, level: Level, found: Object) -> bool:
     """Take an object if each of its fields is a setting that needs no further check; whether it was taken."""
     taken: Object = {}
     for key, value in fields.items():
-        row = plain.get(key)
-        if row is None or row[2] is not None or type(value) not in row[1]:
+        name = level.names.get((key, type(value)))
+        if name is None:
             return False
-        taken[row[0]] = value
+        taken[name] = value
     found.update(taken)
     return bool(taken)
+
+
+def _takes_older(value: Any, older: Older, body: Object, found: Object) -> bool:
+    """Take the value of an older key that needs no further check, if the usual key is missing."""
+    name, types, usual = older
+    if type(value) not in types or usual in body:
+        return False
+    found[name] = value
+    return True
 
 
 def _join_parts(found: Object) -> None:
