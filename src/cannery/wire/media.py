@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import re
+from functools import lru_cache
 from typing import Any
 
 from cannery.errors import ContentNotFoundError, MessageError
@@ -15,7 +16,7 @@ from cannery.messages.content import (
     FileContentClass,
     payload_bytes,
 )
-from cannery.messages.payload import Base64, Location, Payload
+from cannery.messages.payload import Base64, Deferred, Location, Payload
 
 _DATA_URL = re.compile(r"data:([^;,]*)((?:;[^;,]*)*?);base64,", re.IGNORECASE)
 # Image types that all four providers accept; each has its own signature.
@@ -147,22 +148,43 @@ def is_broken(content: BinaryContentStruct) -> bool:
 
 def true_mime_type(content: BinaryContentStruct) -> str:
     """The MIME type in its usual spelling, corrected if the bytes contradict it."""
-    declared = content.mime_type.partition(";")[0].strip().lower()
-    declared = _SPELLINGS.get(declared, declared)
-    if isinstance(content.payload, Location):
+    declared = content.mime_type
+    seen = sniff(content.payload)
+    if seen is not None and seen == declared:
         return declared
-    return contradiction(declared, content.payload) or declared
+    declared = declared.partition(";")[0].strip().lower()
+    declared = _SPELLINGS.get(declared, declared)
+    return declared if _may_be(seen, declared) else str(seen)
 
 
 def contradiction(declared: str, payload: Payload) -> str | None:
     """The MIME type that the first bytes show, if it contradicts the declared one."""
     seen = sniff(payload)
-    return None if seen is None or seen == declared or declared in _ALSO.get(seen, ()) else seen
+    return None if _may_be(seen, declared) else seen
+
+
+def _may_be(seen: str | None, declared: str) -> bool:
+    """Whether a file of a declared type may begin with the bytes that were seen."""
+    return seen is None or seen == declared or declared in _ALSO.get(seen, ())
 
 
 def sniff(payload: Payload) -> str | None:
     """The MIME type that the first bytes show, or None; ``contradiction`` knows the other types they may be."""
-    head = _head(payload)
+    if isinstance(payload, Base64):
+        return _type_in_base64(payload.head(24))
+    return _type_in(_head(payload))
+
+
+@lru_cache(maxsize=256)
+def _type_in_base64(head: str) -> str | None:
+    """The same for the first characters of base64, which most files of one type share."""
+    try:
+        return _type_in(Base64(head).data)
+    except MessageError:
+        return None
+
+
+def _type_in(head: bytes) -> str | None:
     if head and head[0] in _FIRST:
         for magic, mime_type in _MAGIC:
             if head.startswith(magic):
@@ -183,14 +205,9 @@ def _is_mpeg_sound(head: bytes) -> bool:
     return head[2] < 0xF0 and head[2] & 12 != 12
 
 
-def _head(payload: Payload) -> bytes:
+def _head(payload: bytes | Location | Deferred) -> bytes:
     if isinstance(payload, bytes):
         return payload[:16]
-    if isinstance(payload, Base64):
-        try:
-            return Base64(payload.head(24)).data
-        except MessageError:
-            return b""
     if isinstance(payload, Location):
         return b""
     try:

@@ -82,7 +82,10 @@ class PartWriter:
         part = self.part(piece)
         if part is None:
             return []
-        media = self._chunk_media(piece.canister.held, piece.place)
+        held = piece.canister.held
+        if type(held) is not FileContentClass or self.is_same:
+            return [part]
+        media = self._chunk_media(held, piece.place)
         if media and "prompt_cache_breakpoint" in part:
             media[-1]["prompt_cache_breakpoint"] = part.pop("prompt_cache_breakpoint")
         return [part, *media]
@@ -115,11 +118,11 @@ class PartWriter:
         if isinstance(content, str):
             return {"type": "text", "text": content}
         match content:
+            case ImageContentClass() | FileContentClass() | AudioContentClass():
+                return self._media(content, place)
             case TextualContentClass():
                 self._report_citations(content, place)
                 return {"type": "text", "text": content.text}
-            case ImageContentClass() | AudioContentClass() | FileContentClass():
-                return self._media(content, place)
             case VideoContentClass():
                 self.report.lose("MEDIA_DROPPED", place, "Chat Completions takes no video")
             case ReasoningContentClass():
@@ -248,7 +251,7 @@ class PartWriter:
 
     def _chunk_media(self, content: Any, place: int | None) -> list[Object]:
         """The media of a document with several parts, beside its text."""
-        if self.is_same or not isinstance(content, FileContentClass):
+        if self.is_same or type(content) is not FileContentClass:
             return []
         shown = [chunk for chunk in content.chunks if not isinstance(chunk, SAID)]
         parts = (self.content_part(chunk, place) for chunk in shown)
