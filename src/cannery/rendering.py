@@ -59,8 +59,7 @@ def write_request(
     # A data set record is written once.
     is_new = places is not None or rules is not None or not target.routes
     if rules is None:
-        model = request.model
-        rules = target.rules_of(model if type(model) is str else None)
+        rules = target.rules_of(request.model)
     source, name = request.source, target.name
     is_same = source == name or target.is_archive
     writing = Writing(request, target, rules, without, is_same, Report(without), hosted)
@@ -73,9 +72,14 @@ def write_request(
         raise EmptyConversationError(name, left_out)
     asked = target.service.headers.asked
     if asked and not asked.keys().isdisjoint(written):
-        writing.report.headers = dict(pair for field, pair in asked.items() if field in written)
+        writing.report.headers = _asked(asked, written)
     encoded = writing.joined(encode(written)) if writing.kept else encode(written)
     return render(encoded, request, name, policy, writing.report, places)
+
+
+def _asked(headers: Mapping[str, tuple[str, str]], body: Any) -> dict[str, str]:
+    """The headers that the fields of a body require."""
+    return dict(pair for field, pair in headers.items() if field in body)
 
 
 class Writing(Struct):
@@ -95,22 +99,25 @@ class Writing(Struct):
     def body(self, pieces: list[Piece]) -> Any:
         """The body of all pieces, arranged for the target."""
         if not self.is_same:
-            pieces = self._arranged(pieces)
-        elif self.target.is_archive:
+            return self._write(self._arranged(pieces), self.report)
+        if self.target.is_archive:
             pieces = archived(pieces, self.target)
         return self._write(pieces, self.report)
 
     def _arranged(self, pieces: list[Piece]) -> list[Piece]:
         """The pieces as another dialect receives them."""
-        report, rules = self.report, self.rules
-        report.request = self.request
+        report, rules, request = self.report, self.rules, self.request
+        report.request = request
         facts = survey(pieces, rules)
         # Repairs may insert text into an empty turn.
         said = facts & SAID
-        has_blocks, has_patched_calls = bool(facts & OPAQUE), bool(facts & PATCHED)
-        self.offer = offer = offered(
-            self.request, self.target, has_blocks=has_blocks, has_patched_calls=has_patched_calls
-        )
+        offer = None
+        has_blocks = facts & OPAQUE
+        if request.tools or request.residue is not None or facts & (OPAQUE | PATCHED):
+            calls = bool(facts & PATCHED)
+            self.offer = offer = offered(
+                request, self.target, has_blocks=bool(has_blocks), has_patched_calls=calls
+            )
         if has_blocks or (offer is not None and offer.renames_calls):
             pieces = in_words(pieces, self.target, report, offer, way=self.hosted)
             if has_blocks:
@@ -355,8 +362,9 @@ def render(
         return Rendered(encoded, headers=report.headers)
     locate = locate_in(value.source, places)
     losses = report.losses(locate)
-    enforce(policy, value.source, name, losses)
-    repairs = report.repairs(locate)
+    if policy != "allow":
+        enforce(policy, value.source, name, losses)
+    repairs = report.repairs(locate) if report.repaired else ()
     return Rendered(encoded, losses, repairs, report.aliases, report.headers)
 
 

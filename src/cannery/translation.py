@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from cannery.dialects import find_dialect
 from cannery.errors import InputError
-from cannery.hosting import archived, check_way, said_answer, stream_options
+from cannery.hosting import WAYS, archived, check_way, said_answer, stream_options
 from cannery.messages.content import TextualContentClass
 from cannery.messages.conversation import Conversation
 from cannery.messages.requests import Request, Response
@@ -196,20 +196,22 @@ def translate(
     """
     if policy not in POLICIES:
         check_policy(policy)
-    check_way(hosted)
+    if hosted not in WAYS:
+        check_way(hosted)
     if model is not None and not isinstance(model, str):
         raise InputError(f"model must be text, got {_kind(model)}")
     if without:
         check_repairs(without)
-    data = body if type(body) is bytes else to_bytes(source, body)
+    if type(body) is not bytes:
+        body = to_bytes(source, body)
     places = Places()
     if kind == "request":
-        request = find_dialect(source).read_request(data, places)
+        request = find_dialect(source).read_request(body, places)
         if model is not None:
             request = request.replace(model=model)
         return write_request(request, find_dialect(target), policy, without, None, places, hosted)
     if kind == "response":
-        response = find_dialect(source).read_response(data, places)
+        response = find_dialect(source).read_response(body, places)
         return _nativize_response(response, target, policy, None, places, hosted)
     raise InputError(f"kind must be 'request' or 'response', got {kind!r}")
 

@@ -93,11 +93,8 @@ def offered(
     request: Request, target: Dialect, *, has_blocks: bool, has_patched_calls: bool
 ) -> Offer | None:
     """The offer of a request to another dialect; None if every tool is an ordinary function."""
-    has_settings = request.residue is not None and request.residue.envelope is not None
-    if not (has_settings or has_blocks or has_patched_calls or request.tools):
-        return None
     table = NO_HOSTED if request.source is None else find_dialect(request.source).hosted
-    settings = _settings(request, table) if table.settings and has_settings else {}
+    settings = _settings(request, table) if table.settings and request.residue is not None else {}
     more = _more_tools(request, target) if has_blocks else []
     field = table.group_field
     calls = _group_calls(request, field) if has_patched_calls and field else []

@@ -57,6 +57,7 @@ SAID = 4096
 # Calls with residue beyond the model.
 PATCHED = 16384
 
+_TOOLS = frozenset({InvocationCanisterClass, ResultCanisterClass})
 _SPOKEN = frozenset({UserCanisterClass, AssistantCanisterClass, SupervisorCanisterClass})
 # The fact of each content kind that is not bare text; most kinds have none.
 _KINDS: dict[type, int] = {
@@ -72,7 +73,7 @@ _KINDS: dict[type, int] = {
 
 def survey(pieces: list[Piece], rules: Rules) -> int:  # noqa: C901, PLR0912, PLR0915 - one walk instead of one for each fact
     """The facts of a conversation that some provider may not accept; for ids and names, this provider."""
-    facts = leading = silent = 0
+    facts = silent = 0
     before = first = ""
     # Whether the piece before is empty and not a call.
     is_silent = False
@@ -104,20 +105,21 @@ def survey(pieces: list[Piece], rules: Rules) -> int:  # noqa: C901, PLR0912, PL
             if residue.part and kind is InvocationCanisterClass:
                 facts |= PATCHED
         whose = SIDES[kind]
-        if kind is InvocationCanisterClass:
-            if is_answered:
-                if waiting:
-                    facts |= UNPAIRED
-                is_answered = False
-            waiting += 1
-            calls.append(canister)
-        elif kind is ResultCanisterClass:
-            if waiting:
-                waiting -= 1
+        if kind in _TOOLS:
+            if kind is InvocationCanisterClass:
+                if is_answered:
+                    if waiting:
+                        facts |= UNPAIRED
+                    is_answered = False
+                waiting += 1
+                calls.append(canister)
             else:
-                facts |= UNPAIRED
-            is_answered = True
-            answers.append(canister.invocation_id)
+                if waiting:
+                    waiting -= 1
+                else:
+                    facts |= UNPAIRED
+                is_answered = True
+                answers.append(canister.invocation_id)
         else:
             if waiting and (is_answered or whose is not MODEL or not canister.joined):
                 facts |= UNPAIRED
@@ -126,8 +128,8 @@ def survey(pieces: list[Piece], rules: Rules) -> int:  # noqa: C901, PLR0912, PL
                     facts |= DEVELOPER
                 if first:
                     facts |= LATE
-                else:
-                    leading += 1
+                elif before:
+                    facts |= LEADING
                 before = whose
                 continue
         if whose is not before:
@@ -142,8 +144,6 @@ def survey(pieces: list[Piece], rules: Rules) -> int:  # noqa: C901, PLR0912, PL
         facts |= OPENER
     if before is MODEL:
         facts |= TRAILING
-    if leading > 1:
-        facts |= LEADING
     if is_silent:
         facts |= BLANK
     if calls or answers:

@@ -228,9 +228,11 @@ class Dialect(Struct, frozen=True, gc=False):
     # Repairs that cannot be switched off, because the format cannot express what they change.
     fixed_repairs: frozenset[str] = frozenset()
 
-    def rules_of(self, model: str | None) -> Rules:
-        """The rules for one model."""
-        return self.rules if self.rules_for is None else self.rules_for(model)
+    def rules_of(self, model: object) -> Rules:
+        """The rules for one model; a request may name none."""
+        if self.rules_for is None:
+            return self.rules
+        return self.rules_for(model if type(model) is str else None)
 
     def at(self, variant: Variant | None) -> Dialect:
         """The same dialect with a variant's routes, headers and errors."""

@@ -100,23 +100,24 @@ def report_residue(value: Any, report: Report, place: Place, taken: str | None =
             for path, held in dropped_keys(residue.part)
             if path == ".id" and held and type(held) is str
         ]
-    report.lost += [
-        (code, place, detail, within) for code, detail, within in lost if within != taken
-    ]
+    if lost:
+        report.lost += [
+            (code, place, detail, within) for code, detail, within in lost if within != taken
+        ]
 
 
 def says_only_text(turn: list[Any], dialect: str, report: Report) -> bool:
     """Whether pieces are one text without residue of this dialect; residue of another dialect is reported."""
-    if len(turn) > 1:
+    canister = turn[0].canister
+    if type(canister.held) is not str or len(turn) > 1:
         return False
-    piece = turn[0]
-    canister = piece.canister
     residue = canister.residue
-    if residue is None or type(canister.held) is not str:
-        return type(canister.held) is str
+    if residue is None:
+        return True
     if residue.dialect == dialect or residue.cache:
         return False
-    report_residue(canister, report, piece.place)
+    if residue.part or residue.envelope:
+        report_residue(canister, report, turn[0].place)
     return True
 
 
@@ -124,8 +125,8 @@ def lost_residue(residue: Residue, *, is_result: bool, is_answer: bool = False) 
     """The code, detail and path (below its place) of everything that foreign residue holds."""
     is_marked = residue.cache is not None
     lost: list[LostField] = []
-    if residue.part:
-        lost = lost_keys(dropped_keys(residue.part), is_marked=is_marked)
+    if residue.part and (left := dropped_keys(residue.part)):
+        lost = lost_keys(left, is_marked=is_marked)
     if residue.envelope:
         left = dropped_keys(residue.envelope)
         lost += lost_keys(left, ENVELOPE, is_marked=is_marked)

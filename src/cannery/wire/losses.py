@@ -310,7 +310,8 @@ class Report(Struct):
     def losses(self, locate: Locate) -> tuple[Loss, ...]:
         """The losses without duplicates, with paths."""
         found: list[Loss] = []
-        for code, place, detail, within in _ordered(self.lost):
+        lost = _ordered(self.lost) if len(self.lost) > 1 else self.lost
+        for code, place, detail, within in lost:
             severity, usual = CODES[code]
             if within in _OF_FILES or place == _THINKING:
                 place, within = self._found(place, within)  # noqa: PLW2901 - as the source has it
@@ -340,13 +341,12 @@ class Report(Struct):
 
     def repairs(self, locate: Locate) -> tuple[Repair, ...]:
         """The repairs without duplicates, with paths."""
-        if not self.repaired:
-            return ()
+        repaired = _ordered(self.repaired)
         found = [
             Repair(
                 name, "$" if place is None else _path(place, "", locate), detail or REPAIRS[name]
             )
-            for name, place, detail in _ordered(self.repaired)
+            for name, place, detail in repaired
         ]
         return (*dict.fromkeys(found),)
 
@@ -360,8 +360,6 @@ class Report(Struct):
 
 def _ordered(notes: list[Any]) -> list[Any]:
     """Losses of settings before losses of messages; messages in their order."""
-    if len(notes) < 2:
-        return notes
     of_messages = [note for note in notes if type(note[1]) is int]
     if not of_messages:
         return notes
@@ -391,10 +389,11 @@ def _path(place: int | str, within: str, locate: Locate) -> str:
     if place == "":
         # A field of the body.
         return within.removeprefix(".") or "$"
-    if within[:2] == _WHOLE:
-        return within.removeprefix(_WHOLE)
-    if within[:1] == ENVELOPE:
-        return locate(place, True) + within[1:]
+    if within:
+        if within[:2] == _WHOLE:
+            return within.removeprefix(_WHOLE)
+        if within[:1] == ENVELOPE:
+            return locate(place, True) + within[1:]
     path = locate(place)
     # Tools inside one string have no paths of their own.
     return path if path == "tools" else (path + within).removeprefix(".") or "$"

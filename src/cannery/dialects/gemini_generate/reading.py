@@ -145,8 +145,12 @@ class MessageReader:
         """Read all contents of a body; returns their shape."""
         value = body.pop("contents", MISSING)
         is_single = type(value) is dict
-        self.unread = contents = [value] if is_single else expect(list, value, ("contents",))
-        for index, content in enumerate(contents):
+        if is_single:
+            value = [value]
+        elif type(value) is not list:
+            expect(list, value, ("contents",))
+        self.unread = value
+        for index, content in enumerate(value):
             path: Path = ("contents",) if is_single else ("contents", index)
             if type(content) is not dict:
                 expect(dict, content, path)
@@ -164,7 +168,9 @@ class MessageReader:
 
     def system(self, body: Object) -> None:
         """The system instruction; an empty one stays in the residue."""
-        key = spelled(body, "systemInstruction")
+        key = "systemInstruction"
+        if key not in body:
+            key = "system_instruction"
         value: Any = body.get(key)
         if value is None:
             return

@@ -48,8 +48,7 @@ def write_request(request: Request, pieces: list[Piece], report: Report) -> dict
     """The body of a request."""
     is_same = request.source == NAME
     writer = ChatWriter(NAME, report, is_same=is_same)
-    body = write_settings(request, report)
-    body = recall_settings(body, own_residue(request, NAME))
+    body = recall_settings(write_settings(request, report), own_residue(request, NAME))
     body["messages"] = writer.messages(pieces)
     # A data set record is not sent to a model, so it may end with an answer.
     is_asked = not is_same and request.model not in (None, absent, UNKNOWN_MODEL)

@@ -175,9 +175,10 @@ class ItemReader:
         if type(given) is not list:
             fail((key,), f"expected a list, got {kind_of(given)}")
         for index, item in enumerate(given):
+            path = (key, index)
             if type(item) is not dict:
-                _refuse_item(item, (key, index))
-            self._item(item, (key, index))
+                _refuse_item(item, path)
+            self._item(item, path)
 
     def item(self, item: Object, path: Path) -> list[AnyCanister]:
         """Read one item; returns its canisters."""

@@ -97,7 +97,7 @@ class ChatWriter(PartWriter):
 
     def _add_message(self, message: Object, turn: list[Piece], written: list[Object]) -> None:
         """Add the message of a turn, unless nothing of the turn can be written for another dialect."""
-        if self.is_same or not is_unsaid(message, turn):
+        if message.get("content") != "" or self.is_same or not is_unsaid(message, turn):
             written.append(message)
 
     # --- user and system -----------------------------------------------------------------------

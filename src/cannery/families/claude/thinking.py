@@ -41,6 +41,8 @@ _LEAST_TOP_P = 0.95
 _EFFORTS = frozenset({"low", "medium", "high", "xhigh", "max"})
 _THOUGHTS = ("thinking", "redacted_thinking")
 _HIDDEN = ("omitted", "none")
+# The modes in which a model thinks.
+_MODES = ("enabled", "adaptive")
 
 
 def read_mode(value: Any, reading: Reading) -> Said:
@@ -193,19 +195,21 @@ def _fitted(budget: int, body: Object, report: Report) -> int | None:
 
 def make_room(body: Object, messages: Sequence[Any], report: Report) -> None:
     """Resolve thinking, the limit, sampling, forced tools and the last turn against each other."""
-    thinking = body.get("thinking", {})
-    is_thinking = thinking.get("type") in ("enabled", "adaptive")
-    obstacle = _obstacle(body, messages) if is_thinking else None
+    thinking = body.get("thinking")
+    if thinking is not None and thinking.get("type") not in _MODES:
+        thinking = None
+    obstacle = None if thinking is None else _obstacle(body, messages)
     if obstacle is not None:
         report.lose("CONTROL_DROPPED", "@thinking", obstacle)
         del body["thinking"]
-        is_thinking = False
+        thinking = None
     if body["max_tokens"] is None:
-        budget = thinking.get("budget_tokens", 0) if is_thinking else 0
-        body["max_tokens"] = DEFAULT_MAX_TOKENS + budget
-        detail = f"max_tokens is required; {body['max_tokens']} was sent"
-        report.lose("CONTROL_DEFAULTED", None, detail)
-    if is_thinking:
+        limit = DEFAULT_MAX_TOKENS
+        if thinking is not None:
+            limit += thinking.get("budget_tokens", 0)
+        body["max_tokens"] = limit
+        report.lose("CONTROL_DEFAULTED", None, f"max_tokens is required; {limit} was sent")
+    if thinking is not None:
         for name in ("temperature", "top_k"):
             if body.get(name, 1) != 1 or (name == "top_k" and name in body):
                 del body[name]
