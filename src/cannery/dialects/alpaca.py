@@ -25,7 +25,7 @@ from cannery.messages.conversation import Conversation
 from cannery.messages.json_text import write_json
 from cannery.messages.requests import DEFAULT_CONTROLS, Request, new_request
 from cannery.messages.residue import Residue
-from cannery.wire.bodies import Object, Reader, read_body
+from cannery.wire.bodies import Object, Reader, body_reader
 from cannery.wire.contract import Piece, Rules
 from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
@@ -44,12 +44,9 @@ _decode = msgspec.json.Decoder(dict[str, Any]).decode
 # --- reading -----------------------------------------------------------------------------------
 
 
-def read_request(body: bytes, places: Places) -> Request:
+@body_reader(NAME, _decode)
+def read_request(left: Object, places: Places) -> Request:
     """The conversation of a record."""
-    return read_body(NAME, body, places, _decode, _read_request)
-
-
-def _read_request(left: Object, places: Places) -> Request:
     # Writing adds these fields.
     dropped = [key for key in ("input", "output") if key not in left]
     canisters = _take_turns(left, places.canisters)

@@ -38,7 +38,7 @@ from cannery.messages.checked import now
 from cannery.messages.conversation import Conversation
 from cannery.messages.requests import Request, ToolChoice, new_request
 from cannery.wire.aliasing import aliased
-from cannery.wire.bodies import Fields, Object, decode, read_fields
+from cannery.wire.bodies import Fields, Object, decode, fields_reader
 from cannery.wire.contract import Dialect, Piece, Route, Rules
 from cannery.wire.losses import Report
 from cannery.wire.places import Places
@@ -79,12 +79,9 @@ def _drop_choice(choice: ToolChoice, to: Writing) -> Any:
 TABLE = ollama_table(NAME, _drop_choice)
 
 
-def read_request(body: bytes, places: Places) -> Request:
+@fields_reader(NAME)
+def read_request(fields: Fields, places: Places) -> Request:
     """Read the request from a body."""
-    return read_fields(NAME, body, places, _read_request)
-
-
-def _read_request(fields: Fields, places: Places) -> Request:
     body = {key: decode(field) for key, field in fields.items()}
     asked: Object = {key: body.pop(key) for key in ("prompt", "images") if key in body}
     system = body.pop("system") if body.get("system") else ""

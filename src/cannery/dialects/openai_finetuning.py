@@ -18,7 +18,7 @@ from cannery.messages.conversation import Conversation
 from cannery.messages.json_text import write_json
 from cannery.messages.requests import Request, new_controls, new_request
 from cannery.messages.residue import Residue
-from cannery.wire.bodies import Object, read_listed
+from cannery.wire.bodies import Object, listed_reader
 from cannery.wire.contract import Piece, Rules
 from cannery.wire.controls import flag, put
 from cannery.wire.losses import Report
@@ -31,12 +31,9 @@ NAME = "openai_finetuning"
 _KNOWN = frozenset({"parallel_calls"})
 
 
-def read_request(body: bytes, places: Places) -> Request:
+@listed_reader(NAME)
+def read_request(left: Object, places: Places) -> Request:
     """The conversation of an example."""
-    return read_listed(NAME, body, places, _read_request)
-
-
-def _read_request(left: Object, places: Places) -> Request:
     if "messages" not in left:
         raise DialectError(NAME, "messages", "is required")
     messages = left.pop("messages")

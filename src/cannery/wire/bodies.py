@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from enum import Enum
+from functools import wraps
 from math import isfinite
 from typing import Any, NoReturn, TypeGuard, TypeVar
 
@@ -32,6 +33,9 @@ Object = dict[str, Any]
 # The undecoded fields of a body.
 Fields = dict[str, Raw]
 T = TypeVar("T", Request, Response)
+# The reader of a decoded body, and that of its bytes; both note the places of what they read.
+Read = Callable[[Any, Places], T]
+BodyReader = Callable[[bytes, Places], T]
 
 
 def encode(value: Any) -> bytes:
@@ -334,11 +338,9 @@ class Reader:
         return self.text(self.field(value, key, path), f"{path}.{key}" if path else key)
 
 
-def read_fields(
-    dialect: str, body: bytes, places: Places, read: Callable[[Fields, Places], T]
-) -> T:
-    """Run a reader over the top-level fields of a body, which it decodes one at a time (``decode``)."""
-    return read_body(dialect, body, places, _split, read, lambda value: _split(encode(value)))
+def fields_reader(dialect: str) -> Callable[[Read[T]], BodyReader[T]]:
+    """A reader of top-level fields, which it decodes one at a time (``decode``), as the reader of a body."""
+    return body_reader(dialect, _split, lambda value: _split(encode(value)))
 
 
 _Scalar = bool | int | float | str | None
@@ -347,15 +349,13 @@ _Item = _Scalar | list[Any] | dict[str, _Inner]
 _decode_levels = msgspec.json.Decoder(dict[str, _Scalar | list[_Item] | dict[str, Any]]).decode
 
 
-def read_listed(
-    dialect: str, body: bytes, places: Places, read: Callable[[Object, Places], T]
-) -> T:
-    """Run a reader over a body that is decoded at once, except for objects nested in the objects of its lists.
+def listed_reader(dialect: str) -> Callable[[Read[T]], BodyReader[T]]:
+    """A reader of a body that is decoded at once, except for objects nested in the objects of its lists.
 
     Those fields (``tools[0].function.parameters``) are ``Raw``: passed on as text or decoded one at a time
     (``decoded``).
     """
-    return read_body(dialect, body, places, _decode_levels, read, _undecoded)
+    return body_reader(dialect, _decode_levels, _undecoded)
 
 
 def _undecoded(body: Object) -> Object:
@@ -377,28 +377,44 @@ def _undecoded_item(item: Any) -> Any:
     }
 
 
-def read_body(
+def body_reader(
     dialect: str,
-    body: bytes,
-    places: Places,
     decode_levels: Callable[[bytes], Any],
-    read: Callable[[Any, Places], T],
     prepare: Callable[[Object], Any] = lambda value: value,
-) -> T:
-    """Run a reader over a body decoded to the level that it examines; deeper levels are ``Raw``.
+) -> Callable[[Read[T]], BodyReader[T]]:
+    """Make a reader of a decoded body the reader of its bytes; deeper levels than it examines are ``Raw``.
 
     A body that cannot be decoded is one DialectError. A body with broken Unicode or numbers that are too large is
     mended first, and the result keeps the spelling of the broken strings; of such a body every level is decoded
     unless ``prepare`` does otherwise.
     """
-    try:
-        return read(decode_levels(body), places)
-    except RecursionError:
-        raise DialectError(dialect, "$", "nested too deeply") from None
-    except MessageError as error:
-        raise DialectError(dialect, "$", str(error)) from None
-    except (msgspec.MsgspecError, UnicodeError):
-        places.clear()
+
+    def reader(read: Read[T]) -> BodyReader[T]:
+        @wraps(read)
+        def read_bytes(body: bytes, places: Places) -> T:
+            try:
+                return read(decode_levels(body), places)
+            except RecursionError:
+                raise DialectError(dialect, "$", "nested too deeply") from None
+            except MessageError as error:
+                raise DialectError(dialect, "$", str(error)) from None
+            except (msgspec.MsgspecError, UnicodeError):
+                places.clear()
+            return _read_mended(dialect, body, places, read, prepare)
+
+        return read_bytes
+
+    return reader
+
+
+def _read_mended(
+    dialect: str,
+    body: bytes,
+    places: Places,
+    read: Read[T],
+    prepare: Callable[[Object], Any],
+) -> T:
+    """Read a body with broken Unicode or numbers that are too large."""
     mended, escapes = mend(dialect, body)
     found: T = guarded(dialect, lambda: read(prepare(mended), places))
     if escapes is None:

@@ -53,6 +53,7 @@ from cannery.messages.residue import Residue
 from cannery.wire.arguments import RAW_ARGUMENTS, unwrapped_input
 from cannery.wire.bodies import (
     Object,
+    body_reader,
     decode,
     decoded,
     encode,
@@ -60,7 +61,6 @@ from cannery.wire.bodies import (
     kind_of,
     long_text,
     opened,
-    read_body,
     spelled_object,
 )
 from cannery.wire.call_ids import set_apart
@@ -87,12 +87,9 @@ _Item = _Scalar | list[Any] | dict[str, _Scalar | list[_Block] | dict[str, Raw]]
 decode_levels = msgspec.json.Decoder(dict[str, _Scalar | list[_Item] | dict[str, Any]]).decode
 
 
-def read_request(body: bytes, places: Places) -> Request:
+@body_reader(NAME, decode_levels)
+def read_request(body: Object, places: Places) -> Request:
     """Read the request from a body."""
-    return read_body(NAME, body, places, decode_levels, _read_request)
-
-
-def _read_request(body: Object, places: Places) -> Request:
     if "messages" not in body:
         refuse(("messages",), "is required")
     messages = body.pop("messages")

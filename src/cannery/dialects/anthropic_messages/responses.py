@@ -22,7 +22,7 @@ from cannery.wire.answers import (
     read_nested_error,
     refuse_error,
 )
-from cannery.wire.bodies import Object, encode, read_body
+from cannery.wire.bodies import Object, body_reader, encode
 from cannery.wire.contract import WireError
 from cannery.wire.counts import Counts
 from cannery.wire.endings import Finishes
@@ -70,11 +70,6 @@ ANSWERS = Answers(
 )
 
 
-def read_response(body: bytes, places: Places) -> Response:
-    """Read the response from a body."""
-    return read_body(NAME, body, places, decode_levels, _read_response)
-
-
 class _AnswerReader(MessageReader):
     """Reads the blocks of a response; fields that the server refuses in a request are kept apart, by block position."""
 
@@ -99,7 +94,9 @@ def take_files(citations: Any) -> Object:
     return files
 
 
-def _read_response(body: Object, places: Places) -> Response:
+@body_reader(NAME, decode_levels)
+def read_response(body: Object, places: Places) -> Response:
+    """Read the response from a body."""
     if "content" not in body:
         refuse_error(NAME, body, "content")
         refuse(("content",), "is required")

@@ -51,10 +51,10 @@ from cannery.messages.residue import Residue
 from cannery.wire.arguments import unwrapped_input
 from cannery.wire.bodies import (
     Object,
+    body_reader,
     decoded,
     encode,
     is_named,
-    read_body,
     spelled_text,
 )
 from cannery.wire.controls import text
@@ -141,12 +141,9 @@ def format_of(kind: str, mime_type: str) -> str | None:
     return next((key for key, value in _FORMATS[kind].items() if value == mime_type), None)
 
 
-def read_request(body: bytes, places: Places) -> Request:
+@body_reader(NAME, _decode_levels)
+def read_request(body: Object, places: Places) -> Request:
     """Read the request from a body."""
-    return read_body(NAME, body, places, _decode_levels, _read_request)
-
-
-def _read_request(body: Object, places: Places) -> Request:
     reader = ConverseReader(NAME, places)
     system = body.get("system")
     if system:

@@ -12,7 +12,7 @@ from cannery.dialects.bedrock_converse.tools import NAME
 from cannery.dialects.bedrock_converse.writing import ConverseWriter
 from cannery.messages.requests import FinishReason, Response
 from cannery.wire.answers import Answers, Fact, answer_pieces, endings
-from cannery.wire.bodies import Object, decode, read_fields
+from cannery.wire.bodies import Object, decode, fields_reader
 from cannery.wire.counts import Counts
 from cannery.wire.endings import Finishes
 from cannery.wire.losses import Report
@@ -60,12 +60,9 @@ ANSWERS = Answers(
 )
 
 
-def read_response(body: bytes, places: Places) -> Response:
+@fields_reader(NAME)
+def read_response(fields: Any, places: Places) -> Response:
     """Read the response from a body."""
-    return read_fields(NAME, body, places, _read_response)
-
-
-def _read_response(fields: Any, places: Places) -> Response:
     reader = ConverseReader(NAME, places)
     reader.takes_marks = False
     body = {key: decode(raw) for key, raw in fields.items()}

@@ -33,7 +33,7 @@ from cannery.messages.conversation import Conversation
 from cannery.messages.json_text import decode_json, write_json
 from cannery.messages.requests import Request, Tool, new_request
 from cannery.messages.residue import Residue
-from cannery.wire.bodies import Object, decoded, is_named, kind_of, read_listed
+from cannery.wire.bodies import Object, decoded, is_named, kind_of, listed_reader
 from cannery.wire.citations import cited
 from cannery.wire.places import Path, Places, path_text
 from cannery.wire.residues import nested, set_again
@@ -240,12 +240,9 @@ def read_span(item: Object, words: str) -> tuple[int | None, int | None]:
     return start, end
 
 
-def read_request(body: bytes, places: Places) -> Request:
+@listed_reader(NAME)
+def read_request(body: Object, places: Places) -> Request:
     """Read the request from a body."""
-    return read_listed(NAME, body, places, _read_request)
-
-
-def _read_request(body: Object, places: Places) -> Request:
     if "messages" not in body:
         if "message" in body or "chat_history" in body:
             raise DialectError(NAME, "messages", _OLD)

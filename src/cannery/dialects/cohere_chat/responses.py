@@ -9,7 +9,7 @@ from cannery.families.openai.errors import read_openai_error
 from cannery.messages.absence import absent
 from cannery.messages.requests import FinishReason, Response, Usage
 from cannery.wire.answers import Answers, Fact, answer_pieces, call_stem, error_value
-from cannery.wire.bodies import Fields, Object, decode, encode, read_fields
+from cannery.wire.bodies import Fields, Object, decode, encode, fields_reader
 from cannery.wire.contract import WireError
 from cannery.wire.counts import Counts
 from cannery.wire.endings import Finishes
@@ -52,12 +52,9 @@ ANSWERS = Answers(
 )
 
 
-def read_response(body: bytes, places: Places) -> Response:
+@fields_reader(NAME)
+def read_response(fields: Fields, places: Places) -> Response:
     """Read the response from a body."""
-    return read_fields(NAME, body, places, _read_response)
-
-
-def _read_response(fields: Fields, places: Places) -> Response:
     body = {key: decode(field) for key, field in fields.items()}
     reader = CohereReader(NAME, places.canisters)
     reader.is_answer, reader.call_stem = True, call_stem(body.get("id"))

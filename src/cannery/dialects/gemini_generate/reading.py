@@ -65,7 +65,7 @@ from cannery.messages.requests import Request, new_request
 from cannery.messages.residue import Residue
 from cannery.roles.vocabularies import VOCABULARIES
 from cannery.wire.arguments import argument_text, unwrapped_input
-from cannery.wire.bodies import Object, decode, is_named, long_text, read_body
+from cannery.wire.bodies import Object, body_reader, decode, is_named, long_text
 from cannery.wire.media import contradiction
 from cannery.wire.places import Path, Places
 from cannery.wire.residues import nested, respelled, set_again
@@ -99,12 +99,9 @@ _EXTENSIONS = {
 }
 
 
-def read_request(body: bytes, places: Places) -> Request:
+@body_reader(NAME, _decode_request)
+def read_request(body: Object, places: Places) -> Request:
     """Read the request from a body."""
-    return read_body(NAME, body, places, _decode_request, _read_request)
-
-
-def _read_request(body: Object, places: Places) -> Request:
     reader = MessageReader(places.canisters)
     reader.system(body)
     shapes = reader.contents(body)

@@ -35,7 +35,7 @@ from cannery.messages.requests import FinishReason, Response, Usage, new_respons
 from cannery.messages.residue import Residue
 from cannery.messages.role import Role
 from cannery.wire.answers import answer_pieces, call_stem, refuse_error
-from cannery.wire.bodies import Object, read_body
+from cannery.wire.bodies import Object, body_reader
 from cannery.wire.citations import cited
 from cannery.wire.controls import text
 from cannery.wire.counts import Counts
@@ -106,12 +106,9 @@ def is_blocked(body: Object) -> bool:
     return type(get(get(body, "promptFeedback"), "blockReason")) is str
 
 
-def read_response(body: bytes, places: Places) -> Response:
+@body_reader(NAME, decode_response)
+def read_response(body: Object, places: Places) -> Response:
     """Read the response from a body."""
-    return read_body(NAME, body, places, decode_response, _read_response)
-
-
-def _read_response(body: Object, places: Places) -> Response:
     refuse_error(NAME, body, "candidates")
     section = Section(body, USUAL)
     model, identifier = section.get("modelVersion"), section.get("responseId")

@@ -57,9 +57,9 @@ from cannery.wire.bodies import (
     decode,
     decoded,
     encode,
+    fields_reader,
     is_named,
     kind_of,
-    read_fields,
     spelled_text,
 )
 from cannery.wire.call_ids import set_apart
@@ -99,12 +99,9 @@ _INPUT = Residue(NAME, None, None, "input")
 _Read = tuple[Any, Object | None]
 
 
-def read_request(body: bytes, places: Places) -> Request:
+@fields_reader(NAME)
+def read_request(fields: Fields, places: Places) -> Request:
     """Read the request from a body."""
-    return read_fields(NAME, body, places, _read_request)
-
-
-def _read_request(fields: Fields, places: Places) -> Request:
     given = split_steps(fields.pop("input")) if "input" in fields else MISSING
     tools = take_tools(fields) if "tools" in fields else ()
     body = {key: decode(field) for key, field in fields.items()}

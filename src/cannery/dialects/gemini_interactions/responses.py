@@ -17,7 +17,7 @@ from cannery.families.gemini.errors import INVALID, status_word
 from cannery.messages.canisters import AnyCanister
 from cannery.messages.requests import FinishReason, Response
 from cannery.wire.answers import Answers, Fact, answer_pieces
-from cannery.wire.bodies import Fields, Object, decode, encode, read_fields
+from cannery.wire.bodies import Fields, Object, decode, encode, fields_reader
 from cannery.wire.contract import WireError
 from cannery.wire.counts import Counts
 from cannery.wire.endings import Finishes
@@ -70,12 +70,9 @@ ANSWERS = Answers(
 )
 
 
-def read_response(body: bytes, places: Places) -> Response:
+@fields_reader(NAME)
+def read_response(fields: Fields, places: Places) -> Response:
     """Read the response from a body."""
-    return read_fields(NAME, body, places, _read_response)
-
-
-def _read_response(fields: Fields, places: Places) -> Response:
     if "status" not in fields and "steps" not in fields and "outputs" not in fields:
         is_error = "error" in fields and type(decode(fields["error"])) is dict
         problem = "tells of an error and gives no answer" if is_error else "is required"

@@ -25,7 +25,7 @@ from cannery.messages.conversation import Conversation
 from cannery.messages.json_text import write_json
 from cannery.messages.payload import Base64, Location
 from cannery.messages.requests import Request, new_request
-from cannery.wire.bodies import Object, is_named, read_listed
+from cannery.wire.bodies import Object, is_named, listed_reader
 from cannery.wire.citations import cited
 from cannery.wire.media import read_url, sniff
 from cannery.wire.places import Path, Places, path_text
@@ -157,12 +157,9 @@ def _is_text(item: Any) -> bool:
     return type(item) is dict and item.get("type") == "text" and type(item.get("text")) is str
 
 
-def read_request(body: bytes, places: Places) -> Request:
+@listed_reader(NAME)
+def read_request(body: Object, places: Places) -> Request:
     """Read the request from a body."""
-    return read_listed(NAME, body, places, _read_request)
-
-
-def _read_request(body: Object, places: Places) -> Request:
     if "messages" not in body:
         raise DialectError(NAME, "messages", "is required")
     messages = body.pop("messages")

@@ -14,7 +14,7 @@ from cannery.families.ollama.writing import OllamaWriter
 from cannery.messages.absence import absent
 from cannery.messages.conversation import Conversation
 from cannery.messages.requests import Request, ToolChoice, new_request
-from cannery.wire.bodies import Object, decoded, read_listed
+from cannery.wire.bodies import Object, decoded, listed_reader
 from cannery.wire.contract import Piece
 from cannery.wire.losses import Report
 from cannery.wire.places import Places
@@ -43,12 +43,9 @@ _TOOLS = partial(
 TABLE = ollama_table(NAME, _drop_choice, tools=_TOOLS)
 
 
-def read_request(body: bytes, places: Places) -> Request:
+@listed_reader(NAME)
+def read_request(body: Object, places: Places) -> Request:
     """Read the request from a body."""
-    return read_listed(NAME, body, places, _read_request)
-
-
-def _read_request(body: Object, places: Places) -> Request:
     if "messages" not in body:
         raise DialectError(NAME, "messages", "is required")
     messages = body.pop("messages")

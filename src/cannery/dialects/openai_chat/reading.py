@@ -12,16 +12,13 @@ from cannery.families.chat.reading import ChatReader
 from cannery.families.chat.tools import take_tools
 from cannery.messages.conversation import Conversation
 from cannery.messages.requests import Request, new_request
-from cannery.wire.bodies import Object, read_listed
+from cannery.wire.bodies import Object, listed_reader
 from cannery.wire.places import Places
 
 
-def read_request(body: bytes, places: Places) -> Request:
+@listed_reader(NAME)
+def read_request(body: Object, places: Places) -> Request:
     """Read the request from a body."""
-    return read_listed(NAME, body, places, _read_request)
-
-
-def _read_request(body: Object, places: Places) -> Request:
     if "messages" not in body:
         raise DialectError(NAME, "messages", "is required")
     messages = body.pop("messages")

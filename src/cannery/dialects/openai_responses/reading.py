@@ -50,7 +50,7 @@ from cannery.messages.payload import Base64, new_location
 from cannery.messages.requests import Request, new_request
 from cannery.messages.residue import Residue
 from cannery.roles.vocabularies import VOCABULARIES
-from cannery.wire.bodies import Object, is_named, kind_of, opened, read_listed
+from cannery.wire.bodies import Object, is_named, kind_of, listed_reader, opened
 from cannery.wire.call_ids import set_apart
 from cannery.wire.controls import take_listed
 from cannery.wire.markers import ERROR_PREFIX, read_error_flag
@@ -81,12 +81,9 @@ _TYPED = '{"s":{"type":"message"}}'
 _Part = tuple[Any, Object | None]
 
 
-def read_request(body: bytes, places: Places) -> Request:
+@listed_reader(NAME)
+def read_request(fields: Object, places: Places) -> Request:
     """Read the request from a body."""
-    return read_listed(NAME, body, places, _read_request)
-
-
-def _read_request(fields: Object, places: Places) -> Request:
     given, words = fields.pop("input", _MISSING), fields.get("instructions")
     if type(words) is str and words:
         del fields["instructions"]

@@ -22,7 +22,7 @@ from cannery.messages.json_text import decode_json
 from cannery.messages.requests import FinishReason, Response, Usage, new_response
 from cannery.messages.residue import Residue
 from cannery.wire.answers import answer_pieces, endings
-from cannery.wire.bodies import Fields, Object, decode, encode, read_fields
+from cannery.wire.bodies import Fields, Object, decode, encode, fields_reader
 from cannery.wire.contract import Piece
 from cannery.wire.counts import Counts
 from cannery.wire.endings import Finishes, report_ending
@@ -92,12 +92,9 @@ _USUAL = {
 }
 
 
-def read_response(body: bytes, places: Places) -> Response:
+@fields_reader(NAME)
+def read_response(fields: Fields, places: Places) -> Response:
     """Read the response from a body."""
-    return read_fields(NAME, body, places, _read_response)
-
-
-def _read_response(fields: Fields, places: Places) -> Response:
     if "output" not in fields:
         is_error = "error" in fields and type(decode(fields["error"])) is dict
         problem = "tells of an error and gives no answer" if is_error else "is required"

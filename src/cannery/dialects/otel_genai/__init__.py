@@ -31,7 +31,7 @@ from cannery.dialects.otel_genai.settings import (
 from cannery.dialects.otel_genai.writing import write_request
 from cannery.messages.conversation import Conversation
 from cannery.messages.requests import Request, new_request
-from cannery.wire.bodies import Fields, decode, read_fields
+from cannery.wire.bodies import Fields, decode, fields_reader
 from cannery.wire.call_ids import set_apart
 from cannery.wire.contract import Rules
 from cannery.wire.controls import flag, text
@@ -40,12 +40,9 @@ from cannery.wire.records import data_set
 from cannery.wire.signs import Evidence, Sign, has
 
 
-def read_request(body: bytes, places: Places) -> Request:
+@fields_reader(NAME)
+def read_request(fields: Fields, places: Places) -> Request:
     """Read the request from the attributes of a span."""
-    return read_fields(NAME, body, places, _read_request)
-
-
-def _read_request(fields: Fields, places: Places) -> Request:
     left = {key: decode(raw) for key, raw in fields.items()}
     reader = MessageReader(places.canisters)
     spelled: dict[str, str] = {}

@@ -21,7 +21,7 @@ from cannery.dialects.otel_genai.writing import write_answer
 from cannery.messages.absence import absent
 from cannery.messages.conversation import Conversation
 from cannery.messages.requests import FinishReason, Response, new_response
-from cannery.wire.bodies import Fields, Object, decode, read_fields
+from cannery.wire.bodies import Fields, Object, decode, fields_reader
 from cannery.wire.controls import integer, put, text
 from cannery.wire.losses import Report
 from cannery.wire.places import Places
@@ -52,12 +52,9 @@ _WORDS = {
 }
 
 
-def read_response(body: bytes, places: Places) -> Response:
+@fields_reader(NAME)
+def read_response(fields: Fields, places: Places) -> Response:
     """Read the response from the attributes of a span."""
-    return read_fields(NAME, body, places, _read_response)
-
-
-def _read_response(fields: Fields, places: Places) -> Response:
     left = {key: decode(raw) for key, raw in fields.items()}
     reader = MessageReader(places.canisters, is_answer=True)
     spelled: dict[str, str] = {}

@@ -37,7 +37,7 @@ from cannery.messages.payload import Location
 from cannery.messages.requests import DEFAULT_CONTROLS, Request, Tool, new_request
 from cannery.messages.residue import Residue
 from cannery.roles.vocabularies import SHAREGPT
-from cannery.wire.bodies import Object, Reader, decoded, read_listed
+from cannery.wire.bodies import Object, Reader, decoded, listed_reader
 from cannery.wire.markers import flag_error, read_error_flag
 from cannery.wire.media import split_data_url
 from cannery.wire.places import Path, Places
@@ -52,12 +52,9 @@ def _new_system(held: Any, when: Any, joined: bool, residue: Residue | None) -> 
     return new_supervisor(held, when, joined, residue, None, "system")  # type: ignore[no-any-return]
 
 
-def read_request(body: bytes, places: Places) -> Request:
+@listed_reader(NAME)
+def read_request(left: Object, places: Places) -> Request:
     """The conversation of a record."""
-    return read_listed(NAME, body, places, _read_request)
-
-
-def _read_request(left: Object, places: Places) -> Request:
     reader = RecordReader(places.canisters)
     reader.record(left)
     tools: tuple[Tool, ...] = ()

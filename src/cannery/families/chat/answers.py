@@ -13,7 +13,7 @@ from cannery.messages.content import Citation, TextualContentClass
 from cannery.messages.json_text import decode_json, write_json
 from cannery.messages.requests import FinishReason, Response
 from cannery.wire.answers import Answers, answer_pieces, call_stem, refuse_error
-from cannery.wire.bodies import Fields, Object, decode, is_named, read_fields
+from cannery.wire.bodies import Fields, Object, decode, fields_reader, is_named
 from cannery.wire.citations import cited
 from cannery.wire.contract import Piece
 from cannery.wire.losses import Report
@@ -25,10 +25,11 @@ def response_reader(shape: Shape) -> Callable[[bytes, Places], Response]:
     """The reader of a dialect's responses."""
     answers = shape.answers
 
+    @fields_reader(shape.name)
     def read(fields: Fields, places: Places) -> Response:
         return _read_response(shape, answers, fields, places)
 
-    return lambda body, places: read_fields(shape.name, body, places, read)
+    return read
 
 
 def _read_response(shape: Shape, answers: Answers, fields: Fields, places: Places) -> Response:

@@ -14,7 +14,7 @@ from cannery.families.ollama.writing import OllamaWriter
 from cannery.messages.absence import absent
 from cannery.messages.requests import FinishReason, Response
 from cannery.wire.answers import Answers, Fact, answer_pieces, call_stem
-from cannery.wire.bodies import Fields, Object, decode, read_fields
+from cannery.wire.bodies import Fields, Object, decode, fields_reader
 from cannery.wire.counts import Counts
 from cannery.wire.endings import Finishes
 from cannery.wire.losses import Report
@@ -72,10 +72,11 @@ class Shape(Struct, frozen=True):
 def response_reader(shape: Shape) -> Callable[[bytes, Places], Response]:
     """The reader of a dialect's responses."""
 
+    @fields_reader(shape.name)
     def read(fields: Fields, places: Places) -> Response:
         return _read_response(shape, fields, places)
 
-    return lambda body, places: read_fields(shape.name, body, places, read)
+    return read
 
 
 def _read_response(shape: Shape, fields: Fields, places: Places) -> Response:
