@@ -64,7 +64,7 @@ def write_request(
     is_same = source == name or target.is_archive
     writing = Writing(request, target, rules, without, is_same, Report(without), hosted)
     written = writing.body(pieces_of(request.conversation)) if is_new else writing.grown()
-    if not is_same and not (writing.facts & SAID and written.get(target.messages, True)):
+    if not (is_same or (writing.says and written.get(target.messages, True))):
         # A missing reference explains why nothing is left, so it is reported first.
         losses = writing.report.losses(locate_in(source, places))
         enforce("warn" if policy == "strict" else policy, source, name, losses)
@@ -83,7 +83,10 @@ def _asked(headers: Mapping[str, tuple[str, str]], body: Any) -> dict[str, str]:
 
 
 class Writing(Struct):
-    """One request on its way into a body of the target; ``facts`` are those of its conversation (``survey``)."""
+    """One request on its way into a body of the target; ``facts`` are those of its conversation (``survey``).
+
+    ``says`` is whether anything of it can be said in the target.
+    """
 
     request: Request
     target: Dialect
@@ -93,6 +96,7 @@ class Writing(Struct):
     report: Report
     hosted: str = "native"
     facts: int = 0
+    says: bool = False
     offer: Offer | None = None
     kept: tuple[bytes, ...] = ()
 
@@ -110,10 +114,10 @@ class Writing(Struct):
         report.request = request
         facts = survey(pieces, rules)
         # Repairs may insert text into an empty turn.
-        said = facts & SAID
+        self.says = facts & SAID != 0
         offer = None
         has_blocks = facts & OPAQUE
-        if request.tools or request.residue is not None or facts & (OPAQUE | PATCHED):
+        if request.tools or has_blocks or facts & PATCHED or request.residue is not None:
             calls = bool(facts & PATCHED)
             self.offer = offer = offered(
                 request, self.target, has_blocks=bool(has_blocks), has_patched_calls=calls
@@ -126,7 +130,7 @@ class Writing(Struct):
         if facts & REPAIRABLE:
             off = {*self.without} - self.target.fixed_repairs if self.without else ()
             pieces, facts = repair(pieces, facts, rules, report, off)
-        self.facts = facts & ~SAID | said
+        self.facts = facts
         return pieces
 
     def _write(self, pieces: list[Piece], report: Report) -> Any:
@@ -152,9 +156,8 @@ class Writing(Struct):
             if facts & OPAQUE:
                 references = {} if source is None else find_dialect(source).references
                 _report_references(pieces, references, request.conversation, target, report)
-                if source is not None and not _says(pieces, target.name):
-                    self.facts &= ~SAID
-            if target.names_model and not request.model:
+                self.says = self.says and (source is None or _says(pieces, target.name))
+            if target.names_model and (request.model is absent or not request.model):
                 report.lose("MODEL_UNKNOWN", None)
                 request = msgspec.structs.replace(request, model=UNKNOWN_MODEL)
         body = target.write_request(request, pieces, report)
@@ -207,7 +210,7 @@ class Writing(Struct):
             kept = write_cache.keep(conversation, key, kept, fresh[: end - start], added)
         if kept is None or self.report.names:
             return None
-        self.facts |= SAID
+        self.says = True
         self.report.lost.extend(kept.notes)
         self.kept = kept.pieces
         gap = [Fragment(write_cache.GAP)] if kept.pieces else []

@@ -94,12 +94,15 @@ def read_request(body: Object, places: Places) -> Request:
         refuse(("messages",), "is required")
     messages = body.pop("messages")
     system = body.get("system")
-    if system is not None and system != []:
-        del body["system"]
+    if system is not None:
+        if system == []:
+            system = None
+        else:
+            del body["system"]
     tools = (*map(read_tool, take_listed(NAME, body, "tools")),) if "tools" in body else ()
     settings = TABLE.read(body, places, tools)
     reader = MessageReader(NAME, places, settings[0])
-    if system is not None and system != []:
+    if system is not None:
         reader.content(system, "system", ("system",), None, None)
     if type(messages) is not list:
         refuse(("messages",), f"expected a list, got {kind_of(messages)}")

@@ -32,7 +32,6 @@ from cannery.messages.content import (
     PLAIN,
     Citation,
     FileContentClass,
-    Origin,
     new_audio,
     new_data,
     new_file,
@@ -153,7 +152,7 @@ def read_request(body: Object, places: Places) -> Request:
     # The model is in the URL; a model in the body stays there as residue.
     model = text(body.get("modelId"))
     _, *settings = TABLE.read(body, places)
-    reader.origin = Origin(NAME, model if type(model) is str else None)
+    reader.model = model
     if system:
         reader.content(system, "system", ("system",), None, [])
     if messages is not absent:

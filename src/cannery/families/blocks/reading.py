@@ -31,13 +31,18 @@ class BlockReader(Reader):
     """Reads the messages of one body, in order, and records the place of each canister."""
 
     def __init__(self, dialect: str, places: Places, model: Any = None) -> None:
-        super().__init__(dialect)
-        self.origin = Origin(dialect, model if type(model) is str else None)
+        self.dialect = dialect
+        self.model = model
         self.when = now()
         self.canisters: list[AnyCanister] = []
         self.paths = places.canisters
         # Positions of calls with generated ids.
         self.made: list[int] = []
+
+    @property
+    def origin(self) -> Origin:
+        """The origin of the model's thoughts."""
+        return Origin(self.dialect, text_or_none(self.model))
 
     def role(self, role: Any, path: Path) -> str:
         """The role of a message whose role is missing or has an unusual spelling."""

@@ -64,18 +64,10 @@ class PartWriter:
     # The detail levels of an image.
     details: ClassVar[frozenset[str]] = frozenset({"auto", "low", "high", "original"})
 
-    def __init__(
-        self,
-        dialect: str,
-        report: Report,
-        *,
-        is_same: bool,
-        for_answer: bool = False,
-    ) -> None:
-        self.dialect = dialect
-        self.report = report
-        self.is_same = is_same
-        self.for_answer = for_answer
+    dialect: str
+    report: Report
+    is_same: bool
+    for_answer: bool
 
     def parts(self, piece: Piece) -> list[Object]:
         """The parts of one piece: a document's media follow its text."""

@@ -63,7 +63,10 @@ class ChatWriter(PartWriter):
         is_same: bool,
         for_answer: bool = False,
     ) -> None:
-        super().__init__(dialect, report, is_same=is_same, for_answer=for_answer)
+        self.dialect = dialect
+        self.report = report
+        self.is_same = is_same
+        self.for_answer = for_answer
         # The names of calls, by id.
         self.called: dict[str, str] = {}
         # The calls that were written in the legacy form, which requires results in the legacy form.
