@@ -7,7 +7,7 @@ A loss removes meaning; a repair changes only the arrangement on the wire. Both 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from operator import itemgetter
+from operator import attrgetter
 from typing import Any
 
 from msgspec import Struct
@@ -149,7 +149,7 @@ ALWAYS_ON = frozenset({"broken_unicode"})
 
 
 Place = int | str | None
-_place = itemgetter(1)
+_path_of = attrgetter("path")
 # A recorded loss: its code, its place, the detail, and the path below the place; a repair likewise.
 Lost = tuple[str, Place, str, str]
 Repaired = tuple[str, Place, str]
@@ -318,7 +318,7 @@ class Report(Struct):
             path = "$" if place is None else _path(place, within, locate)
             found.append(Loss(code, severity, path, detail or usual))
         # Most losses have a path of their own.
-        if len(found) > 1 and len({loss.path for loss in found}) < len(found):
+        if len(found) > 1 and len({*map(_path_of, found)}) < len(found):
             found = [*dict.fromkeys(found)]
         return (*found,)
 
@@ -360,13 +360,12 @@ class Report(Struct):
 
 def _ordered(notes: list[Any]) -> list[Any]:
     """Losses of settings before losses of messages; messages in their order."""
-    of_messages = [note for note in notes if type(note[1]) is int]
-    if not of_messages:
-        return notes
-    of_messages.sort(key=_place)
-    if len(of_messages) == len(notes):
-        return of_messages
-    return [note for note in notes if type(note[1]) is not int] + of_messages
+    return sorted(notes, key=_position)
+
+
+def _position(note: Lost | Repaired) -> int:
+    place = note[1]
+    return place if type(place) is int else -1
 
 
 def enforce(policy: str, source: str | None, target: str, losses: tuple[Loss, ...]) -> None:

@@ -251,7 +251,8 @@ class MessageReader:
         """Read one part: a canister of its content, a call or a result."""
         if type(part) is not dict:
             expect(dict, part, path)
-        key, rank = _data_of(part)
+        is_text = len(part) == 1 and type(part.get("text")) is str
+        key, rank = ("text", _TEXT) if is_text else _data_of(part)
         patch: Object | None = None
         model = None
         if rank == _TEXT:

@@ -128,7 +128,9 @@ def _read_declaration(item: Object, shapes: list[str]) -> Tool:
     if type(description) is not str and description is not absent:
         item["description"] = description
         description = absent
-    key = spelled(item, "parametersJsonSchema")
+    key = "parametersJsonSchema"
+    if key not in item:
+        key = "parameters_json_schema"
     schema: Any = absent
     renamed = None
     if type(item.get(key)) is dict:
@@ -226,8 +228,9 @@ def _add_declaration(
     key = "function_declarations" if "function_declarations" in shapes else "functionDeclarations"
     if not is_new:
         for group in reversed(groups):
-            if type(group) is dict and type(get(group, "functionDeclarations")) is list:
-                group[spelled(group, "functionDeclarations")].append(declaration)
+            declared = get(group, "functionDeclarations")
+            if type(declared) is list:
+                declared.append(declaration)
                 return
     groups.append({key: declaration if "single" in shapes else [declaration]})
 
