@@ -40,7 +40,7 @@ UNPAIRED = 4
 ODD_IDS, ODD_NAMES = 8, 8192
 # A text without a visible character, or an empty turn.
 BLANK = 16
-# The first turn is not the user's; the last turn is the model's.
+# The first turn is not the user's; the last turn is the model's, for a provider that does not continue it.
 OPENER, TRAILING = 32, 64
 # Two of one side follow each other in separate messages.
 NEIGHBOURS = 128
@@ -72,7 +72,7 @@ _KINDS: dict[type, int] = {
 
 
 def survey(pieces: list[Piece], rules: Rules) -> int:  # noqa: C901, PLR0912, PLR0915 - one walk instead of one for each fact
-    """The facts of a conversation that some provider may not accept; for ids and names, this provider."""
+    """The facts of a conversation that a provider may not accept; for ids, names and the last turn, this provider."""
     facts = silent = 0
     before = first = ""
     # Whether the piece before is empty and not a call.
@@ -142,7 +142,7 @@ def survey(pieces: list[Piece], rules: Rules) -> int:  # noqa: C901, PLR0912, PL
         facts |= SAID
     if first is not USER:
         facts |= OPENER
-    if before is MODEL:
+    if before is MODEL and rules.ends_with_user:
         facts |= TRAILING
     if is_silent:
         facts |= BLANK

@@ -101,7 +101,7 @@ class RecordReader(Reader):
     """Reads the turns of one record, in order; ``places`` takes the path of each canister."""
 
     def __init__(self, places: list[Path]) -> None:
-        super().__init__(NAME)
+        self.dialect = NAME
         self.when = now()
         self.canisters: list[AnyCanister] = []
         self.places = places
@@ -116,7 +116,12 @@ class RecordReader(Reader):
         turns = self.list(self.field(body, "conversations", ""), "conversations")
         del body["conversations"]
         for index, turn in enumerate(turns):
-            if not _is_usual(turn):
+            if (
+                type(turn) is not dict
+                or type(turn.get("value")) is not str
+                or type(turn.get("from")) is not str
+                or turn["from"] not in _ROLES
+            ):
                 self._check(turn, index)
         if "system" in body:
             self._system(body)
@@ -224,14 +229,6 @@ class RecordReader(Reader):
         call = self._open.pop(0) if self._open else f"observation_{len(self.canisters)}"
         error = absent if failed is None else True
         self._add(new_result(held, self.when, False, residue, None, call, error), path)
-
-
-def _is_usual(turn: Any) -> bool:
-    """Whether a turn is a message whose role has the usual spelling."""
-    if type(turn) is not dict or type(turn.get("value")) is not str:
-        return False
-    role = turn.get("from")
-    return type(role) is str and role in _ROLES
 
 
 def _envelope(left: Object) -> str:
