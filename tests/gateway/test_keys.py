@@ -333,6 +333,8 @@ def test_a_key_does_not_leave_in_quotes_either(odd: Running, ear: Ear) -> None:
         beside = {**shown, "referer": f"http://x/?key={text}", "x-custom": text}
         assert ask(odd, MESSAGES, plain, beside)[0] == 418
         assert ask(odd, f"/v1/files?a={quote(text)}", None, shown)[0] == 418
+        typed = {**shown, "content-type": f"application/json; x={text}", "x-request-id": text}
+        assert ask(odd, "/v1/embeddings", {"model": "chat-1", "input": "x"}, typed)[0] == 418
     for name in (f"claude-1-{ODD}", f"gemini-1-{ODD}", f"chat-1-{once}"):
         assert ask(odd, MESSAGES, {**plain, "model": name}, shown)[0] == 400
         told = {**shown, "content-type": "application/json"}
@@ -340,11 +342,14 @@ def test_a_key_does_not_leave_in_quotes_either(odd: Running, ear: Ear) -> None:
     path = f"/v1beta/models/gemini-1-{once}:generateContent"
     assert ask(odd, path, contents, shown)[0] in (400, 404)
     left = b"\n".join(ear.heard).decode("latin-1")
-    assert left.count("POST ") == 7
+    assert left.count("POST ") == 14
+    logged = odd.log
     assert encoded.rstrip("=") not in left
+    assert encoded.rstrip("=") not in logged
     for _ in range(4):
         assert ODD not in left
-        left = unquote(left)
+        assert ODD not in logged
+        left, logged = unquote(left), unquote(logged)
 
 
 def test_neither_a_refused_nor_a_misplaced_key_is_logged(guarded: Running, ear: Ear) -> None:

@@ -11,7 +11,7 @@ import base64
 import hashlib
 import hmac
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from urllib.parse import unquote
@@ -106,7 +106,7 @@ class Keyring:
     def _hide(self, call: Call) -> None:
         """Replace a request id that contains a key: ids are logged and forwarded."""
         given = call.header("x-request-id")
-        if given is not None and any(key.secret.decode() in given for key in self.keys):
+        if given is not None and _holds([key.secret.decode() for key in self.keys], given):
             call.request_id = new_request_id()
 
 
@@ -161,16 +161,20 @@ def own_credential(call: Call) -> Credential | None:
 
 
 def holds_secret(call: Call, text: str) -> bool:
-    """Whether a text contains a gateway key: plain, quoted as in URLs, or in base64."""
-    for _ in range(_MOST_QUOTED if call.secrets else 0):
-        if any(spelled in text for secret in call.secrets for spelled in _spellings(secret)):
+    """Whether a text contains a gateway key that the call shows: plain, quoted as in URLs, or in base64."""
+    return bool(call.secrets) and _holds(call.secrets, text)
+
+
+def _holds(secrets: Sequence[str], text: str) -> bool:
+    for _ in range(_MOST_QUOTED):
+        if any(spelled in text for secret in secrets for spelled in _spellings(secret)):
             return True
         plain = unquote(text)
         if plain == text:
             return False
         text = plain
     # A text that is quoted many times is not examined further.
-    return bool(call.secrets)
+    return True
 
 
 @lru_cache(maxsize=256)

@@ -122,7 +122,7 @@ class Passage:
         headers = to_upstream(call, upstream, upstream.dialect_for(dialect))
         del headers["content-type"]
         kind = call.header("content-type")
-        if kind is not None and body:
+        if kind is not None and body and not holds_secret(call, kind):
             headers["content-type"] = kind
         url = join_url(upstream.row.url, path, dialect)
         query = _safe_query(call)
