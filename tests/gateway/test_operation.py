@@ -17,6 +17,7 @@ import pytest
 
 from cannery.storage import open_store
 
+from .raw_servers import Raw
 from .running import Running, rows, wait_for, words
 from .test_contract import ask, chat
 from .upstream import Upstream
@@ -148,6 +149,24 @@ def test_a_stream_that_does_not_end_is_cut_when_the_gateway_stops(
     (summary,) = store.list()
     assert summary.tags == ("aborted",)
     store.close()
+
+
+@pytest.mark.parametrize("path", [CHAT, "/v1/messages", "/v1/embeddings"])
+def test_a_call_without_an_answer_is_told_when_the_gateway_stops(tmp_path: Path, path: str) -> None:
+    with Raw(lambda taken: taken.recv(1)) as silent:
+        row = f'[[upstreams]]\nname = "x"\nurl = "{silent.url}"\n'
+        running = Running(tmp_path, "[server]\ndrain_seconds = 0.2\n" + row)
+        connection = http.client.HTTPConnection("127.0.0.1", running.port, timeout=30)
+        body = json.dumps({**chat("m", ("user", "x")), "max_tokens": 9})
+        connection.request("POST", path, body, {"content-type": "application/json"})
+        wait_for(lambda: silent.asked, "the call does not come")
+        running.signal(signal.SIGTERM)
+        answer = connection.getresponse()
+        assert (answer.status, answer.headers["retry-after"]) == (503, "1")
+        assert json.loads(answer.read())["error"]["message"] == "the gateway is shutting down"
+        connection.close()
+        assert running.stop() == 0
+    assert '"status":503' in running.log
 
 
 def test_while_it_stops_it_takes_no_calls_and_says_that_it_is_not_ready(

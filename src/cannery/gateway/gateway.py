@@ -38,6 +38,9 @@ from cannery.messages import Usage, absent
 from cannery.wire.losses import real_losses
 
 _GENERATING = frozenset({"generate", "stream"})
+_SHUTTING_DOWN = refuse(
+    503, "the gateway is shutting down", code="overloaded", headers=[("retry-after", "1")]
+)
 
 
 class Gateway:
@@ -124,7 +127,9 @@ class Gateway:
             if not call.is_gone or task is None:
                 raise
             task.uncancel()
-            call.status = 499
+            if call.is_cut and not call.status:
+                self._refuse(call, _SHUTTING_DOWN)
+            call.status = call.status or 499
         except Exception as error:  # noqa: BLE001 - the gateway's edge: whatever it is, the caller gets an answer
             self.log.write("error", "defect", request_id=call.request_id, problem=repr(error)[:500])
             self._refuse(
