@@ -82,7 +82,7 @@ def messages(history: list[Said], system: list[str]) -> Item:
 
 
 def messages_reply(said: Said) -> Item:
-    content: list[Item] = [{"type": "text", "text": said.texts[0]}]
+    content: list[Item] = [{"type": "text", "text": text} for text in said.texts]
     if said.is_thoughtful:
         content.insert(0, {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"})
     if said.call:

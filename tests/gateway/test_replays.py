@@ -23,6 +23,7 @@ from tests.gateway.asides import aside_recordings
 from tests.gateway.delegations import delegated_recordings
 from tests.gateway.mutations import mutated, tagged
 from tests.gateway.recordings import all_recordings
+from tests.gateway.rewritings import rewritten_recordings
 from tests.gateway.running import Running
 from tests.gateway.scripted import Scripted, send
 
@@ -38,7 +39,8 @@ def sessions() -> list[dict[str, Any]]:
     """The recordings of this project, and those of real programs."""
     own = [
         {"name": one.name, "requests": one.requests, "expected": one.expected}
-        for one in (*all_recordings(), *aside_recordings(), *delegated_recordings())
+        for made in (all_recordings, aside_recordings, delegated_recordings, rewritten_recordings)
+        for one in made()
     ]
     shared = [
         {"name": path.stem, **json.loads(path.read_text())}
@@ -370,6 +372,9 @@ def _check_others(found: Kept, expected: dict[str, Any]) -> None:
         assert all(not mains.isdisjoint(found.ancestors(one)) for one in sides)
     compacted = [one for one in mains if kinds[one] == "compaction"]
     assert len(compacted) == expected.get("compactions", 0)
+    for one in compacted:
+        (*_, first) = found.ancestors(one)
+        assert found.conversations[one].title == found.conversations[first].title
     # Nothing else was kept: no second copy, under whatever id.
     assert set(found.conversations) == mains | sides | agents
     if "title" in expected:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from cannery.storage import open_store
 from tests.gateway.recordings import (
     answer,
     chat_reply,
@@ -121,6 +122,65 @@ def test_thoughts_that_a_chat_client_drops_are_put_back(
                 running = Running(tmp_path, config)
         running.stop()
     assert messages[-1]["content"] == "Done."
+
+
+def interleaving_server(body: dict[str, Any]) -> Reply:
+    """A server that thinks, says and calls twice in one answer, and wants both thoughts back before their calls."""
+    said = [turn["content"] for turn in body["messages"] if turn["role"] == "assistant"]
+    if said:
+        kinds = [block["type"] for block in said[0]]
+        signed = [block["signature"] for block in said[0] if block["type"] == "thinking"]
+        if signed != ["b25l", "dHdv"] or kinds.index("thinking") or kinds[-2] != "thinking":
+            return refusal(400, f"Expected `thinking`: {kinds}")
+        return {"status": 200, "json": messages_reply(answer("Done."))}
+    whole = messages_reply(answer(""))
+    content: list[Any] = []
+    for name, signature in (("one", "b25l"), ("two", "dHdv")):
+        content += [
+            {"type": "thinking", "thinking": f"Then {name}.", "signature": signature},
+            {"type": "text", "text": f"I write {name}. "},
+            {"type": "tool_use", "id": f"toolu_{name}", "name": "write", "input": {"file": name}},
+        ]
+    return {"status": 200, "json": {**whole, "content": content, "stop_reason": "tool_use"}}
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_thoughts_between_texts_that_a_chat_client_joins_are_put_back(
+    tmp_path: Path, restarts: bool
+) -> None:
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "Write both"}]
+    found = set()
+    with Refusing(interleaving_server) as upstream:
+        config = rows(upstream.url).replace('models = ["anthropic-*"]', 'models = ["claude-*"]')
+        running = Running(tmp_path, config)
+        for turn in range(3):
+            body = {"model": "claude-sonnet-4-5", "reasoning_effort": "high", "messages": messages}
+            body["max_completion_tokens"] = 20_000
+            data = json.dumps(body).encode()
+            status, told, said = send(running.url, "/v1/chat/completions", HEADERS, data)
+            assert status == 200, upstream.seen[-1]
+            found.add(told["x-cannery-conversation"])
+            message = json.loads(said)["choices"][0]["message"]
+            calls = [one["id"] for one in message.get("tool_calls", ())]
+            assert len(calls) == (0 if turn else 2)
+            messages.append(
+                {key: message[key] for key in ("role", "content", "tool_calls") if key in message}
+            )
+            messages += [{"role": "tool", "tool_call_id": one, "content": "ok"} for one in calls]
+            if not calls:
+                messages.append({"role": "user", "content": f"And again, {turn}"})
+            if restarts:
+                running.settle()
+                running.stop()
+                running = Running(tmp_path, config)
+        running.settle()
+        running.stop()
+    assert len(found) == 1
+    with open_store(str(tmp_path / "store")) as store:
+        roles = [one.role.value for one in store.get(found.pop()).load()]
+    answers = ["assistant", "assistant", "invocation"] * 2 + ["result"] * 2 + ["assistant"]
+    assert roles == ["user", *answers, "user", "assistant", "user", "assistant"][: len(roles)]
+    assert roles.count("invocation") == roles.count("result") == 2
 
 
 @pytest.mark.parametrize("model, is_kept", [("chat-gpt-5", False), ("anthropic-claude", True)])

@@ -10,11 +10,13 @@ import msgspec
 from cannery.cli.files import write_json
 from cannery.cli.terminal import harmless, page, paint
 from cannery.storage import Instructions, StoredConversation
+from cannery.storage.instructions import told_versions
 
 _REASONS = {
     "named": "the caller named the conversation",
     "session": "the session of the program, and the messages in it",
     "history": "what the model said, in the history that was sent",
+    "rewritten": "what was said, in a history that the client wrote differently",
     "end": "the end of this conversation, in a history that began otherwise",
     "question": "the same question, under the same instructions",
     "compaction": "a summary of its session took the place of the history",

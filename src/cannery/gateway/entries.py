@@ -18,8 +18,18 @@ from cannery.gateway.ledger import ANYWHERE, Asked, Plan, Spot, named_space, spa
 from cannery.gateway.prices import Cost
 from cannery.gateway.refusals import refuse
 from cannery.gateway.replies import Reply
-from cannery.messages import AnyCanister, Conversation, Request, Response, Tool, Usage
+from cannery.messages import (
+    AnyCanister,
+    Conversation,
+    FinishReason,
+    Request,
+    Response,
+    Tool,
+    Usage,
+    absent,
+)
 from cannery.storage import Match, Recognised
+from cannery.storage.exchanges import ExchangeRecord
 from cannery.storage.history import (
     MODEL_ROLES,
     SpokenChain,
@@ -56,6 +66,7 @@ class Entry:
         "_call",
         "_chain",
         "_claimed",
+        "_found",
         "_history",
         "_is_read",
         "_ledger",
@@ -95,7 +106,13 @@ class Entry:
         self._replied: Asked | None = None
         self._chain = SpokenChain()
         self._history: list[AnyCanister] = []
-        self._lookup: Future[Recognised | None] | Future[Named | None] | None = None
+        self._lookup: (
+            Future[Recognised | None]
+            | asyncio.Future[Recognised | None]
+            | Future[Named | None]
+            | None
+        ) = None
+        self._found: Recognised | None = None
         self._claimed = 0
         self._is_read = False
         self.size = len(call.body)
@@ -158,7 +175,7 @@ class Entry:
         self.identity = identity = identify(public_header(self._call), request, body)
         digests = recognition_digests(history, self._chain)
         unanswered = asked_before(history, digests)
-        self._asked = Asked(
+        self._asked = asked = Asked(
             space_of(identity.session),
             history,
             digests,
@@ -166,11 +183,11 @@ class Entry:
             is_apart=identity.is_side,
             has_session=bool(identity.session),
         )
-        if unanswered < len(history) and not self._ledger.is_answered(self._asked):
+        if unanswered < len(history) and not self._ledger.is_placed(asked):
             conversation = Conversation.trusted(history)
-            self._lookup = self._recorder.look_up(
-                conversation, identity.session, self.scope, is_aside=identity.is_side
-            )
+            known = self._ledger.find(asked.space, digests)
+            after = None if known is None else known[1].identifier
+            self._lookup = self._recorder.look_up(conversation, identity, self.scope, after)
 
     async def ready(self) -> None:
         """Wait for the store's answer, with a short limit: an exchange filed without it is looked up again."""
@@ -185,14 +202,24 @@ class Entry:
         self.is_guess = self.named is None and (found is None or found.match is None)
         match = None if found is None else found.match
         is_apart = isinstance(found, Recognised) and found.is_apart
+        self._found = found if isinstance(found, Recognised) and match is not None else None
         if isinstance(found, Named):
             self.named = found.identifier
-        if match is not None:
+        if match is not None and self._is_news(match):
             digest = self._asked.digests[match.known - 1]
             space = ANYWHERE if is_apart else self._asked.space
             if digest is not None:
                 spot = Spot(match.identifier, match.position)
                 self._ledger.learn(space, digest, spot, match.length)
+
+    def _is_news(self, match: Match) -> bool:
+        """Whether the store found more of a history than the ledger has."""
+        known = (
+            None
+            if self.named is not None
+            else self._ledger.find(self._asked.space, self._asked.digests)
+        )
+        return known is None or known[0] <= self._asked.unanswered or match.known > known[0]
 
     async def put_back(self, request: Request, target: Dialect, places: Places) -> Request:
         """A request with the reasoning that its target produced and its client cannot carry."""
@@ -219,8 +246,7 @@ class Entry:
         plan = self._ledger.plan(self._asked, self._said_before)
         if plan is None:
             plan = Plan("new", self._new_name())
-        if self.named is not None:
-            plan = plan._replace(why="named")
+        plan = self._explained(plan)
         is_begun = self.is_all_asked(plan.known)
         if self.identity.is_compacted and plan.known <= self._asked.unanswered and not is_begun:
             # A summary replaces the earlier messages: the questions that it keeps are not a shared prefix. A summary
@@ -232,6 +258,16 @@ class Entry:
             self._claimed = self._ledger.claim(plan, self._asked, plan.known, is_held=True)
         call.conversation = plan.identifier
         self._recorder.tell(self, plan)
+
+    def _explained(self, plan: Plan) -> Plan:
+        """A plan with the reason of its caller, or of the store if it follows what the store found."""
+        if self.named is not None:
+            return plan._replace(why="named")
+        found = self._found
+        if found is None or found.match is None or plan.known < found.match.known:
+            return plan
+        is_there = found.match.identifier in (plan.identifier, plan.parent)
+        return plan._replace(why=found.why) if is_there else plan
 
     def _new_name(self) -> str:
         """The id of a new conversation for the exchange."""
@@ -368,6 +404,47 @@ class Entry:
         """The requested model."""
         asked = self.asked_model or (None if self.request is None else self.request.model)
         return asked if isinstance(asked, str) else None
+
+    def record(self, outcome: str, when: str, gateway: str) -> ExchangeRecord:
+        """The usage record of an exchange; one that could not be filed costs the same."""
+        plan, response = self.plan, None if self.is_aborted else self.response
+        position = 0
+        if plan is not None:
+            is_there = plan.kind in ("known", "repeat")
+            position = (
+                plan.position if is_there else plan.position + len(self.history()) - plan.known
+            )
+        finish = None if response is None else response.finish
+        usage = self.usage or Usage()
+        return ExchangeRecord(
+            time=when,
+            request_id=self.request_id,
+            gateway=gateway,
+            conversation=self.filed or "",
+            position=position,
+            outcome=outcome,
+            dialect=self.dialect.name,
+            upstream=self.upstream,
+            failed_upstreams=self.failed_upstreams,
+            model=response.model
+            if response is not None and isinstance(response.model, str)
+            else None,
+            reply=self.reply_id,
+            input_tokens=usage.input,
+            output_tokens=usage.output,
+            cache_read_tokens=0 if usage.cache_read is absent else int(usage.cache_read),
+            cache_write_tokens=0 if usage.cache_write is absent else int(usage.cache_write),
+            cost=None if self.cost is None else self.cost.dollars,
+            key=self.scope,
+            client=self.identity.client or None,
+            session=self.identity.session or None,
+            kind=self.identity.kind or None,
+            why="new" if plan is None else plan.why,
+            finish=finish.value if isinstance(finish, FinishReason) else None,
+            losses=tuple(sorted({loss.code for loss in self.losses})) if self.losses else (),
+            first_byte=self.first_byte,
+            seconds=self.seconds,
+        )
 
     def retract(self) -> None:
         """Remove the exchange from the ledger, because it was not filed."""

@@ -98,10 +98,15 @@ class Ledger:
         """Whether a conversation is among those of the latest histories."""
         return identifier in self._ends
 
-    def is_answered(self, asked: Asked) -> bool:
-        """Whether an answer of the model in a history is known, so that no search is needed."""
+    def is_placed(self, asked: Asked) -> bool:
+        """Whether the place of a history is known, so that no search is needed.
+
+        It is if an answer of the model is known, and either nothing follows there or nothing else follows here.
+        """
         found = self.find(asked.space, asked.digests)
-        return found is not None and found[0] > asked.unanswered
+        if found is None or found[0] <= asked.unanswered:
+            return False
+        return found[0] >= asked.spoken or asked.is_apart or self.is_at_end(found[1])
 
     def is_at_end(self, spot: Spot) -> bool:
         """Whether nothing follows a place in its conversation."""

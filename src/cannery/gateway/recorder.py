@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 from cannery.backends import shown
 from cannery.errors import CanneryError, StoreUnavailableError
 from cannery.gateway.calls import Call
+from cannery.gateway.clients import Identity
 from cannery.gateway.entries import Entry, Named
 from cannery.gateway.filing import Filer
 from cannery.gateway.identifiers import alike
@@ -31,8 +32,8 @@ from cannery.gateway.logs import Log
 from cannery.gateway.metrics import Metrics
 from cannery.gateway.replies import Replies, Reply
 from cannery.gateway.settings import Recording, Settings, default_encryption_key, default_store
-from cannery.gateway.thoughts import Thoughts
-from cannery.messages import Conversation, FinishReason, Tool, Usage, absent
+from cannery.gateway.thoughts import Pairs, Thoughts, paired_digests
+from cannery.messages import Conversation, Tool
 from cannery.storage import Recognised, Store, open_store
 from cannery.storage.exchanges import ExchangeRecord, append_records, record_of_reply
 from cannery.storage.history import SpokenChain
@@ -192,26 +193,45 @@ class Recorder:
         return found
 
     def look_up(
-        self, history: Conversation, session: str, scope: str | None, *, is_aside: bool
-    ) -> Future[Recognised | None] | None:
-        """Look up a history in the store that the ledger does not know."""
+        self,
+        history: Conversation,
+        identity: Identity,
+        scope: str | None,
+        after: str | None,
+    ) -> Future[Recognised | None] | asyncio.Future[Recognised | None] | None:
+        """Look up a history in the store, once all entries that wait for the conversation ``after`` are filed."""
         if self._filer is None:
             return None
 
         def look(filer: Filer) -> Recognised:
-            found = filer.look_up(history, session, is_aside=is_aside)
+            found = filer.look_up(history, identity.session, is_aside=identity.is_side)
             if found.match is not None:
-                self._remember(filer, found.match.identifier, scope)
+                self._remember(filer, found.match.identifier, found.pairs, history, scope)
             return found
 
+        if after in self._pending:
+            return asyncio.ensure_future(self._look_after(after, look, scope))
         return self._look(look, scope)
 
-    def _remember(self, filer: Filer, identifier: str, scope: str | None) -> None:
-        """Cache the reasoning that clients omit from a conversation older than this gateway process."""
+    async def _look_after(
+        self, identifier: str, ask: Callable[[Filer], T], scope: str | None
+    ) -> T | None:
+        await self._settle(identifier)
+        return await asyncio.wrap_future(self._look(ask, scope))
+
+    def _remember(
+        self,
+        filer: Filer,
+        identifier: str,
+        pairs: Pairs,
+        history: Conversation,
+        scope: str | None,
+    ) -> None:
+        """Cache the reasoning that clients omit from a conversation, by the digests of their history."""
         loaded = filer.load(identifier, None)
         if loaded is not None and self._loop is not None:
             said = loaded[0]
-            digests = SpokenChain().extend(said)
+            digests = paired_digests(said, pairs, history)
             self._loop.call_soon_threadsafe(self.thoughts.remember, scope, said, digests)
 
     def look_in(
@@ -459,7 +479,7 @@ class Recorder:
             outcome, failure = self._file(entry)
             outcomes.append(outcome)
             problem = failure or problem
-            records.append(_record(entry, outcome, when, self.name))
+            records.append(entry.record(outcome, when, self.name))
         problem = self._keep(records) or problem
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._finished, entries, outcomes, problem)
@@ -560,41 +580,3 @@ def _let_go(error: BaseException | None) -> None:
             traceback.clear_frames(error.__traceback__)
             error.__traceback__ = None
             errors += [error.__cause__, error.__context__]
-
-
-def _record(entry: Entry, outcome: str, when: str, gateway: str) -> ExchangeRecord:
-    """The usage record of an exchange; one that could not be filed costs the same."""
-    plan, response = entry.plan, None if entry.is_aborted else entry.response
-    position = 0
-    if plan is not None:
-        is_there = plan.kind in ("known", "repeat")
-        position = plan.position if is_there else plan.position + len(entry.history()) - plan.known
-    finish = None if response is None else response.finish
-    usage = entry.usage or Usage()
-    return ExchangeRecord(
-        time=when,
-        request_id=entry.request_id,
-        gateway=gateway,
-        conversation=entry.filed or "",
-        position=position,
-        outcome=outcome,
-        dialect=entry.dialect.name,
-        upstream=entry.upstream,
-        failed_upstreams=entry.failed_upstreams,
-        model=response.model if response is not None and isinstance(response.model, str) else None,
-        reply=entry.reply_id,
-        input_tokens=usage.input,
-        output_tokens=usage.output,
-        cache_read_tokens=0 if usage.cache_read is absent else int(usage.cache_read),
-        cache_write_tokens=0 if usage.cache_write is absent else int(usage.cache_write),
-        cost=None if entry.cost is None else entry.cost.dollars,
-        key=entry.scope,
-        client=entry.identity.client or None,
-        session=entry.identity.session or None,
-        kind=entry.identity.kind or None,
-        why="new" if plan is None else plan.why,
-        finish=finish.value if isinstance(finish, FinishReason) else None,
-        losses=tuple(sorted({loss.code for loss in entry.losses})) if entry.losses else (),
-        first_byte=entry.first_byte,
-        seconds=entry.seconds,
-    )

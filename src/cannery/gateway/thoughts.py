@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from cannery.messages import AnyCanister, Conversation, ReasoningContentClass, Residue, Role
-from cannery.storage.history import MODEL_ROLES
+from cannery.storage.history import MODEL_ROLES, SpokenChain
 from cannery.wire.places import Places
 
 _MOST = 20_000
@@ -33,6 +33,25 @@ class Lost(NamedTuple):
         texts = [part or "" for one in self.thoughts for part in _texts(one)]
         beside = "" if self.residue is None else self.residue.part or ""
         return _OVERHEAD + len(beside) + sum(map(len, texts))
+
+
+Pairs: TypeAlias = Sequence[tuple[int, int]]
+
+
+def paired_digests(
+    stored: Sequence[AnyCanister], pairs: Pairs, history: Sequence[AnyCanister]
+) -> list[bytes | None]:
+    """The digests after stored canisters: those of a client's history where it says the same in other words.
+
+    ``pairs`` are positions here and there; there are none if the client repeats what is stored.
+    """
+    if not pairs:
+        return SpokenChain().extend(stored)
+    theirs = SpokenChain().extend(history)
+    found: list[bytes | None] = [None] * len(stored)
+    for here, there in pairs:
+        found[here] = theirs[there]
+    return found
 
 
 class Thoughts:
@@ -55,7 +74,9 @@ class Thoughts:
         """
         thoughts: list[AnyCanister] = []
         for canister, digest in zip(canisters, digests, strict=True):
-            if _is_thought(canister):
+            if canister.role is Role.User:
+                thoughts = []
+            elif _is_thought(canister):
                 if _origin(canister) not in (None, own):
                     thoughts.append(canister)
             elif digest is not None:

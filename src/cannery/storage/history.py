@@ -54,7 +54,7 @@ def _plain_own(canister: AnyCanister) -> Own:
     role = canister.role
     if role in _SETUP:
         return Own(meaning(canister, reasoning=False), is_setup=True)
-    text = _text_of(canister) if role in _TALKING else None
+    text = plain_text(canister) if role in _TALKING else None
     if text is not None:
         own = _own_short(role, text) if len(text) <= _SHORT else _own_text(role, text)
         if own is not None:
@@ -81,7 +81,7 @@ def _own_text(role: Role, text: str) -> Own | None:
 _own_short = functools.lru_cache(_MOST_SHORT)(_own_text)
 
 
-def _text_of(canister: Any) -> str | None:
+def plain_text(canister: Any) -> str | None:
     """The plain text of a canister; None for other content or unreadable text."""
     held = canister.held
     if type(held) is str:

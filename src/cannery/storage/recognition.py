@@ -6,7 +6,8 @@ The search order, within the scope:
 2. *history*: for a client that has sessions, the longest known prefix in any session, if it includes an answer of the
    model and the history continues: a model's output is nearly unique. Nothing is added to another session; a fork is.
    A request beside a conversation is looked up this way even if its own session holds a shorter prefix;
-3. *end*: the end of a conversation anywhere in the history, for clients that omit, move or edit earlier messages.
+3. *rewritten*: all of a conversation, as clients of other dialects spell it (``storage.rewriting``);
+4. *end*: the end of a conversation anywhere in the history, for clients that omit, move or edit earlier messages.
 
 A prefix with questions only is a match only if the instructions are equal too, and in the same session only
 (``identity.Said``): different people ask the same questions.
@@ -30,6 +31,7 @@ from cannery.storage.history import (
     own_of,
     recognition_digests,
 )
+from cannery.storage.rewriting import continue_in
 
 if TYPE_CHECKING:
     from cannery.storage.store import Store
@@ -85,11 +87,15 @@ class Spoken(Struct):
 
 
 class Recognised(Struct, frozen=True):
-    """The conversation that a history continues (``match``; None: none), the reason, and whether it must be forked."""
+    """The conversation that a history continues (``match``; None: none), the reason, and whether it must be forked.
+
+    ``pairs`` are positions of the model's canisters there and in the history, if the client wrote them differently.
+    """
 
     match: Match | None = None
     why: str = "new"
     is_apart: bool = False
+    pairs: tuple[tuple[int, int], ...] = ()
 
 
 def asked_before(history: Sequence[AnyCanister], digests: Sequence[bytes | None]) -> int:
@@ -120,6 +126,8 @@ def recognise(store: Store, histories: Sequence[Spoken]) -> list[Recognised]:
         match = found[index].match
         if match is None or match.known <= spoken.asked:
             found[index] = _without_answer(store, spoken, match)
+        elif not spoken.is_aside and not match.is_at_end:
+            found[index] = _rewritten(store, spoken, match) or found[index]
         elif spoken.is_aside:
             elsewhere = _elsewhere(store, spoken)
             if elsewhere is not None and elsewhere.known > match.known:
@@ -139,14 +147,36 @@ def _without_answer(store: Store, spoken: Spoken, match: Match | None) -> Recogn
         elsewhere = _elsewhere(store, spoken) if spoken.session else None
         if elsewhere is not None:
             return Recognised(elsewhere, "history", is_apart=True)
-        end = find_end(store, spoken)
-        if end is not None:
-            session = store.metadata_of(end.identifier).session
-            return Recognised(end, "end", is_apart=session != spoken.session)
+        found = _rewritten(store, spoken, match) or find_end(store, spoken)
+        if found is not None:
+            return found
     return Recognised() if match is None else Recognised(match, "question")
 
 
-def find_end(store: Store, spoken: Spoken) -> Match | None:
+def _rewritten(store: Store, spoken: Spoken, match: Match | None) -> Recognised | None:
+    """The conversation of a match, if the history says all of it in other words of its client and goes on."""
+    if match is None:
+        return None
+    try:
+        conversation = store.get(match.identifier).load()
+    except (ConversationNotFoundError, DamageError):
+        return None
+    return _continued(store, spoken, match.identifier, conversation)
+
+
+def _continued(
+    store: Store, spoken: Spoken, identifier: str, conversation: Conversation
+) -> Recognised | None:
+    found = continue_in(conversation, spoken.history, spoken.key)
+    if found is None or not spoken.goes_on_from(found.known):
+        return None
+    session = store.metadata_of(identifier).session
+    match = Match(found.known, identifier, len(conversation), len(conversation))
+    is_apart = session != spoken.session
+    return Recognised(match, "rewritten", is_apart=is_apart, pairs=found.pairs)
+
+
+def find_end(store: Store, spoken: Spoken) -> Recognised | None:
     """The conversation whose end occurs in a history, wherever it begins."""
     said = [(at, own) for at, own in enumerate(spoken.owns) if own is not None]
     wanted = [own for _, own in said[-_LAST_SAID:]]
@@ -154,15 +184,18 @@ def find_end(store: Store, spoken: Spoken) -> Match | None:
     is_own = [not holder.session or bool(spoken.session) for holder in held]
     counted = Counter(one.identifier for one, is_seen in zip(held, is_own, strict=True) if is_seen)
     for identifier, count in counted.most_common(_MOST_CANDIDATES):
-        if count < _LEAST_AGREED:
-            break
         try:
             conversation = store.get(identifier).load()
         except (ConversationNotFoundError, DamageError):
             continue
-        known = _ends_in(conversation, spoken, said)
+        found = _continued(store, spoken, identifier, conversation)
+        if found is not None:
+            return found
+        known = _ends_in(conversation, spoken, said) if count >= _LEAST_AGREED else None
         if known is not None and spoken.goes_on_from(known):
-            return Match(known, identifier, len(conversation), len(conversation))
+            session = store.metadata_of(identifier).session
+            match = Match(known, identifier, len(conversation), len(conversation))
+            return Recognised(match, "end", is_apart=session != spoken.session)
     return None
 
 
