@@ -410,6 +410,25 @@ def test_a_history_that_begins_otherwise_is_known_by_its_end(own: Running) -> No
         assert texts.count(f"echo: {said}") == 1
 
 
+def test_tools_that_are_left_out_are_a_version_and_settings_are_none(own: Running) -> None:
+    tools = [{"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}]
+    turns: list[dict[str, str]] = []
+    for number, offered in enumerate((tools, tools, None, None, tools)):
+        turns += [{"role": "user", "content": f"question {number}"}]
+        body = {"model": "echo", "messages": turns, "temperature": number / 10}
+        ask(own, "/v1/chat/completions", body if offered is None else {**body, "tools": offered})
+        turns += [{"role": "assistant", "content": f"echo: question {number}"}]
+    own.settle()
+    show = [sys.executable, "-m", "cannery", "show", "@", "--store", str(own.store)]
+    show += ["--instructions", "--json"]
+    shown = subprocess.run(show, check=True, capture_output=True, text=True).stdout
+    versions = [
+        (version["position"], [tool["name"] for tool in version["tools"]])
+        for version in json.loads(shown)
+    ]
+    assert versions == [(0, ["look"]), (4, []), (8, ["look"])]
+
+
 def test_exports_have_later_versions_of_instructions(own: Running) -> None:
     for text, said in (
         ("Be brief.", "first"),

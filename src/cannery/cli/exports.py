@@ -20,6 +20,7 @@ from cannery.cli.terminal import harmless, is_terminal
 from cannery.messages import Conversation
 from cannery.redaction import Redactor, redact_conversation, redact_metadata
 from cannery.storage import Instructions, StoredConversation
+from cannery.storage.instructions import told_versions
 from cannery.wire.losses import Loss, Repair
 from cannery.wording import counted
 
@@ -76,7 +77,7 @@ def _prepared(
     for conversation in chosen:
         metadata, said = conversation.metadata, conversation.hydrate()
         # The first version is among the messages.
-        versions = conversation.instructions()[1:]
+        versions = told_versions(conversation.instructions())[1:]
         if redactor is not None:
             metadata = redact_metadata(metadata, redactor)
             said = redact_conversation(said, redactor)

@@ -64,12 +64,12 @@ def show_instructions(options: argparse.Namespace, conversation: StoredConversat
         write_json(instructions_data(versions))
         return
     blocks = []
-    for version in versions:
+    for version in told_versions(versions):
         tools = [] if version.tools is None else msgspec.json.decode(version.tools)
         named = ", ".join(str(tool.get("name")) for tool in tools)
         blocks.append(paint(f"from message {version.position} on", "bold"))
         blocks += [harmless(_text(canister)) for canister in version.canisters]
-        blocks += [f"tools: {harmless(named)}"] if named else []
+        blocks += [f"tools: {harmless(named) or 'none'}"] if version.tools is not None else []
     page("\n\n".join(blocks), paged=not options.no_pager)
 
 
@@ -84,7 +84,7 @@ def instructions_data(versions: list[Instructions]) -> list[dict[str, Any]]:
             ],
             "tools": None if version.tools is None else msgspec.Raw(version.tools),
         }
-        for version in versions
+        for version in told_versions(versions)
     ]
 
 

@@ -37,7 +37,7 @@ from cannery.messages import (
 from cannery.storage import Filed, Filing, Link, Match, Recognised, Store, Summary, Turn
 from cannery.storage.history import MODEL_ROLES, SpokenChain, own_of
 from cannery.storage.recognition import Spoken, recognise
-from cannery.storage.settings import encode_settings, encode_tools
+from cannery.storage.settings import NO_TOOLS, encode_settings, encode_tools
 from cannery.titles import title_of, typed_text
 
 _LAST_CALLS = 80
@@ -163,7 +163,7 @@ class Filer:
         why = COMPACTION if link.kind == COMPACTION else plan.why
         return Filing(
             history,
-            title="" if entry.identity.is_side else title_of(history),
+            title="" if entry.identity.is_side else self._title(link, history),
             model=entry.model(),
             identifier=None if plan.identifier in self._moved else plan.identifier,
             match=msgspec.UNSET if is_guess else match,
@@ -176,6 +176,14 @@ class Filer:
             spoken=spoken,
             lifted="" if entry.is_aborted else ABORTED,
         )
+
+    def _title(self, link: Link, history: Conversation) -> str:
+        """The title of a new conversation; what follows a summary has that of the conversation before it."""
+        if link.kind == COMPACTION and link.parent is not None:
+            title = self.store.metadata_of(link.parent).title
+            if title:
+                return title
+        return title_of(history)
 
     def _link(self, entry: Entry, plan: Plan) -> Link:
         """The relation of a new conversation to its parent."""
@@ -424,7 +432,7 @@ def _turn(entry: Entry, why: str) -> Turn:
     request = entry.request
     if request is None:
         return Turn(entry.request_id, why, entry.model() or "")
-    tools = encode_tools(request.tools) if request.tools else None
+    tools = encode_tools(request.tools) if request.tools else NO_TOOLS
     settings = encode_settings(request)
     return Turn(entry.request_id, why, entry.model() or "", tools=tools, settings=settings)
 

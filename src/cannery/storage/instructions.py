@@ -21,7 +21,7 @@ from cannery.storage.encoding import Turn
 from cannery.storage.history import beginning
 from cannery.storage.lineage import segments
 from cannery.storage.metadata import InForce
-from cannery.storage.settings import decode_tools
+from cannery.storage.settings import NO_TOOLS, decode_tools
 from cannery.storage.shapes import TurnShape, decode_turn
 
 if TYPE_CHECKING:
@@ -76,10 +76,13 @@ def begin_turn(
     Without metadata it begins a new conversation, whose first messages are its instructions. A fork continues from
     position ``at`` of its parent.
     """
+    before = None if metadata is None else in_force(store, metadata, at)
+    if turn.tools == NO_TOOLS and (before is None or not before.tools):
+        # None were in force before.
+        turn = msgspec.structs.replace(turn, tools=None)
     now, tools, settings = setup_key(setup), _key_or_none(turn.tools), _key_or_none(turn.settings)
-    if metadata is None:
+    if before is None:
         return turn, InForce(now, now, tools, settings)
-    before = in_force(store, metadata, at)
     begun = msgspec.structs.replace(
         turn,
         setup=None if before.setup == now else setup,
@@ -141,6 +144,17 @@ def read_instructions(store: Store, metadata: Metadata) -> list[Instructions]:
             found[-1] = msgspec.structs.replace(found[-1], **changes)
         elif changes:
             found.append(msgspec.structs.replace(found[-1], position=position, **changes))
+    return found
+
+
+def told_versions(versions: Iterable[Instructions]) -> list[Instructions]:
+    """The versions that begin with other instructions or tools; settings, which change with each turn, begin none."""
+    found: list[Instructions] = []
+    for version in versions:
+        last = found[-1] if found else None
+        is_same = last is not None and last.tools == version.tools
+        if last is None or not is_same or setup_key(last.canisters) != setup_key(version.canisters):
+            found.append(version)
     return found
 
 

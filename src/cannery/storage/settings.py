@@ -27,6 +27,10 @@ _TEXTS = ("schema", "grammar", "hosted")
 _encode = msgspec.json.Encoder().encode
 
 
+NO_TOOLS = b"[]"
+"""No tools, as the stored JSON."""
+
+
 def encode_tools(tools: Iterable[Tool]) -> bytes:
     """Tools as the stored JSON."""
     return _encode([_tool(tool) for tool in tools])

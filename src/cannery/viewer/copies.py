@@ -16,6 +16,7 @@ from cannery.messages import (
     digest,
 )
 from cannery.storage import Instructions, Metadata
+from cannery.storage.settings import decode_tools
 from cannery.viewer.arrangement import Placed
 from cannery.wording import message_text
 
@@ -65,6 +66,9 @@ def markdown_page(
     for version in versions:
         parts.append(f"# Instructions from message {version.position} on")
         parts += map(message_markdown, version.canisters)
+        if version.tools is not None:
+            names = ", ".join(tool.name for tool in decode_tools(version.tools))
+            parts.append(f"*tools: {names or 'none'}*")
     return "\n\n".join(parts) + "\n"
 
 
