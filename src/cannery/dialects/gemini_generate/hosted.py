@@ -12,6 +12,7 @@ from typing import Any
 
 from cannery.dialects.gemini_generate.forms import WEB_SEARCH, camel, spelled
 from cannery.families.gemini.actions import computer_row, read_actions
+from cannery.families.gemini.enums import LANGUAGES, OUTCOMES, named
 from cannery.messages.hosted import (
     FAILED,
     CodeExecution,
@@ -132,11 +133,13 @@ def _read_block(tag: str, part: Object) -> Told | None:
 
 def _read_code(part: Object) -> HostedUse | None:
     code = take_text(part, "code")
-    language = str(part.pop("language", "PYTHON")).lower()
+    language = str(named(part.pop("language", "PYTHON"), LANGUAGES)).lower()
     return None if code is None else HostedUse(take_text(part, "id") or "", Run(code, language))
 
 
 def _read_output(part: Object) -> Outcome:
+    if "outcome" in part:
+        part["outcome"] = named(part["outcome"], OUTCOMES)
     outcome, words = take_text(part, "outcome"), take_text(part, "output") or ""
     identifier = take_text(part, "id") or ""
     if outcome in (None, "OUTCOME_OK"):

@@ -25,6 +25,7 @@ from cannery.dialects.gemini_generate.forms import (
 from cannery.dialects.gemini_generate.reading import Field, MessageReader
 from cannery.dialects.gemini_generate.writing import MessageWriter
 from cannery.families.gemini.answers import read_time
+from cannery.families.gemini.enums import finish_word
 from cannery.families.gemini.reading import MISSING, characters
 from cannery.messages.absence import absent
 from cannery.messages.canisters import InvocationCanisterClass
@@ -103,7 +104,8 @@ _SOURCES = ("web", "retrievedContext", "maps", "image")
 
 def is_blocked(body: Object) -> bool:
     """Whether the prompt was refused, so that there is no answer."""
-    return type(get(get(body, "promptFeedback"), "blockReason")) is str
+    reason = get(get(body, "promptFeedback"), "blockReason")
+    return type(reason) is str or (type(reason) is int and reason != 0)
 
 
 @body_reader(NAME, decode_response)
@@ -186,7 +188,7 @@ def read_said(candidate: Object, reader: MessageReader) -> Object:
 
 def take_ending(candidate: Section, *, has_calls: bool) -> Any:
     """Take the finish reason of a candidate, and its index; returns the reason, or absent."""
-    finish = FINISHES.read(candidate.get("finishReason"), has_calls=has_calls)
+    finish = FINISHES.read(finish_word(candidate.get("finishReason")), has_calls=has_calls)
     if finish is not absent:
         candidate.take("finishReason", FINISHES.word(finish))
     candidate.write("index", 0)

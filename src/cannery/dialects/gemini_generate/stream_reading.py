@@ -39,6 +39,7 @@ from cannery.dialects.gemini_generate.responses import (
     take_ending,
 )
 from cannery.families.gemini.answers import read_time
+from cannery.families.gemini.enums import finish_word
 from cannery.families.gemini.errors import facts_of
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
@@ -246,7 +247,7 @@ class GeminiStreamReader(EventReader[OpenPart]):
             spoken = self._spoken("text")
             if spoken is not None:
                 self._cite(candidate, spoken)
-        word = get(candidate, "finishReason")
+        word = finish_word(get(candidate, "finishReason"))
         if word:
             self._end_partial()
             if self._behind:

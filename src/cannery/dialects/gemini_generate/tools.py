@@ -23,6 +23,7 @@ from cannery.dialects.gemini_generate.forms import (
     whole_value,
     write_form,
 )
+from cannery.families.gemini.enums import CALLING_MODES, SCHEMA_TYPES, named
 from cannery.families.gemini.settings import UNSTRICT
 from cannery.messages.absence import absent
 from cannery.messages.json_text import decode_json, write_json
@@ -43,7 +44,7 @@ from cannery.wire.schemas import of_object
 from cannery.wire.tools import as_function
 
 _MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
-_TYPES = frozenset({"STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL"})
+_TYPES = frozenset(SCHEMA_TYPES.values())
 _COUNTS = frozenset(
     {"minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties"}
 )
@@ -152,6 +153,7 @@ def _read_declaration(item: Object, shapes: list[str]) -> Tool:
 
 def read_choice(mode: Any, allowed: Any) -> Any:
     """The tool choice, or absent if it is unknown."""
+    mode = named(mode, CALLING_MODES)
     if type(mode) is not str:
         return absent
     names: tuple[str, ...] = ()
@@ -309,13 +311,14 @@ class StandardSchema:
         return found
 
     def _lower(self, found: Object) -> None:
-        kind = found["type"]
+        given = found["type"]
+        kind = named(given, SCHEMA_TYPES)
         if type(kind) is str and kind in _TYPES:
             is_nullable = found.get("nullable") is True and kind != "NULL"
             found["type"] = [kind.lower(), "null"] if is_nullable else kind.lower()
             if is_nullable:
                 del found["nullable"]
-            if not self.is_capital:
+            if not self.is_capital or kind is not given:
                 self.is_exact = False
         elif self.is_capital and _raised(kind) is not None:
             self.is_exact = False
