@@ -66,6 +66,7 @@ from cannery.wire.settings import (
 )
 
 _CONFIG = "generationConfig"
+_MODEL, _MODELS = "model", "models/"
 _THINKING = f"{_CONFIG}.thinkingConfig"
 _MIME, _SCHEMA, _JSON_SCHEMA = "responseMimeType", "responseSchema", "responseJsonSchema"
 _CHOICE, _NAMES = "toolConfig.functionCallingConfig", "allowedFunctionNames"
@@ -103,6 +104,15 @@ def _spelling(value: Any, written: Any) -> Object | Spelled | None:
 def _read_whole(value: Any, _: Reading) -> Said:
     number = whole(value)
     return number, _spelling(value, number)
+
+
+def _read_model(value: Any, reading: Reading) -> Said:
+    """The model of a body that names it beside the URL, as Google's Go client does."""
+    name = value.rpartition(_MODELS)[2] if type(value) is str else ""
+    if not name:
+        return NOT_READ
+    reading.form.append(_MODEL)
+    return name, _spelling(value, _MODELS + name)
 
 
 def _read_choice(mode: Any, reading: Reading) -> Said:
@@ -273,6 +283,7 @@ _EIGHT = within(1, 8, "Gemini gives one to eight candidates")
 TABLE = SettingTable(
     NAME,
     (
+        Setting("model", _MODEL, Form(read=_read_model, write=lambda _model, _: absent)),
         Setting(
             "tool_choice",
             _CHOICE,
@@ -315,8 +326,10 @@ def read_settings(body: Object, places: Places, shapes: list[str]) -> tuple[Any,
 
 
 def write_settings(request: Request, report: Report, shapes: frozenset[str]) -> Object:
-    """Every body field except the messages, in the usual form."""
+    """Every body field except the messages, in the usual form; the URL names the model, a body only if it did."""
     body = TABLE.write(request, report)
     if "tool" in shapes and len(body.get("tools", ())) == 1:
         (body["tools"],) = body["tools"]
+    if _MODEL in shapes and isinstance(request.model, str):
+        body[_MODEL] = _MODELS + request.model
     return body
