@@ -173,3 +173,47 @@ def test_what_nobody_knows_of_moderation_stays_at_home(source: str, target: str)
         ("FIELD_DROPPED", "moderation.policy.input.x_new"),
         ("FIELD_DROPPED", "moderation.x_new"),
     }
+
+
+def filed(dialect: str, identifier: str) -> dict[str, Any]:
+    """A body with a file of OpenAI's Files API."""
+    if dialect == CHAT:
+        part = {"type": "file", "file": {"file_id": identifier, "filename": "a.pdf"}}
+        return {"model": "m", "messages": [user([part, {"type": "text", "text": "q"}])]}
+    part = {"type": "input_file", "file_id": identifier, "filename": "a.pdf"}
+    return {"model": "m", "input": [user([part, {"type": "input_text", "text": "q"}])]}
+
+
+@pytest.mark.parametrize("source, target", SIBLINGS)
+def test_a_file_of_openai_is_kept_by_its_id(source: str, target: str):
+    assert rendered(filed(source, "file-1"), source, target) == (filed(target, "file-1"), [])
+
+
+def test_a_file_in_a_result_is_kept_by_its_id():
+    call = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
+    output = [{"type": "input_file", "file_id": "file-1"}, {"type": "input_text", "text": "done"}]
+    said = {"type": "function_call_output", "call_id": "c", "output": output}
+    written, losses = rendered({"model": "m", "input": [user("q"), call, said]}, RESPONSES, CHAT)
+    assert losses == [("MEDIA_MOVED", "input[2]")]
+    assert written["messages"][-1]["content"][-1] == {
+        "type": "file",
+        "file": {"file_id": "file-1"},
+    }
+
+
+@pytest.mark.parametrize(
+    "source, target", [*SIBLINGS, (CHAT, CLAUDE), (RESPONSES, GEMINI), (CHAT, "cohere_chat")]
+)
+def test_a_file_that_another_provider_keeps_is_lost(source: str, target: str):
+    identifier = "file_011" if target in (CHAT, RESPONSES) else "file-1"
+    _, losses = rendered(filed(source, identifier), source, target)
+    assert "REFERENCE_UNRESOLVABLE" in {code for code, _ in losses}
+
+
+def test_an_image_by_file_id_has_no_place_in_chat():
+    parts = [
+        {"type": "input_image", "file_id": "file-1", "detail": "auto"},
+        {"type": "input_text", "text": "q"},
+    ]
+    _, losses = rendered({"model": "m", "input": [user(parts)]}, RESPONSES, CHAT)
+    assert ("REFERENCE_UNRESOLVABLE", "input[0].content[0]") in losses

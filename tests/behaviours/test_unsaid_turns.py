@@ -38,7 +38,7 @@ def codes(rendered: Any) -> set[str]:
 
 @pytest.mark.parametrize("target", sorted({*TARGETS} - {"openai_chat"}))
 def test_a_question_that_is_only_a_file_out_of_reach_says_so(target: str) -> None:
-    file = {"type": "file", "file": {"file_id": "file-1"}}
+    file = {"type": "file", "file": {"file_id": "file_of_another"}}
     body = {"model": "m", "messages": [{"role": "user", "content": [file]}]}
     rendered = translated(body, "openai_chat", target)
     assert b"[file omitted]" in rendered.body

@@ -31,7 +31,7 @@ from cannery.dialects.openai_responses.forms import (
     write_citation,
 )
 from cannery.dialects.openai_responses.settings import NAME
-from cannery.families.openai.shared import detail_place, image_detail
+from cannery.families.openai.shared import detail_place, image_detail, knows_file
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
     AnyCanister,
@@ -455,7 +455,8 @@ class ItemWriter(ContentWriter):
     def _located(self, content: ImageContentClass | FileContentClass, place: Place) -> list[Object]:
         """The part of a medium of this dialect, or of one that its server can fetch."""
         payload = content.payload
-        if self.is_same or (isinstance(payload, Location) and is_fetchable(payload)):
+        is_known = isinstance(payload, Location) and is_fetchable(payload)
+        if self.is_same or is_known or knows_file(NAME, payload):
             return [own_media(content)]
         self.report.lose("REFERENCE_UNRESOLVABLE", place)
         return []

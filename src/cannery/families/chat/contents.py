@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, ClassVar, assert_never
 
-from cannery.families.openai.shared import detail_place, image_detail
+from cannery.families.openai.shared import detail_place, image_detail, knows_file
 from cannery.messages.absence import absent
 from cannery.messages.canisters import DocumentCanisterClass
 from cannery.messages.content import (
@@ -212,7 +212,7 @@ class PartWriter:
             if payload.kind == "url":
                 self.report.lose("MEDIA_DROPPED", place, "Chat takes no file by URL")
                 return None
-            if not self.is_same:
+            if not (self.is_same or knows_file(self.dialect, payload)):
                 self.report.lose("REFERENCE_UNRESOLVABLE", place)
                 return None
             return {"type": "file", "file": {"file_id": payload.value, **named}}

@@ -1,4 +1,4 @@
-"""Settings that OpenAI's two dialects share beyond the model: each takes them from the other's residue.
+"""Settings and file ids that OpenAI's two dialects share: settings beyond the model come from the other's residue.
 
 A setting with one meaning in both is no loss between them. Each row gives its path in Chat Completions, its path in
 Responses, and the values that both accept (openai 3.49.0, 2026-11-15); a value of another type stays a loss.
@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from cannery.messages.absence import absent
+from cannery.messages.payload import Location
 from cannery.messages.requests import Request
 from cannery.messages.residue import Residue
 from cannery.wire.bodies import Object
@@ -24,6 +25,8 @@ _LOGPROBS = "message.output_text.logprobs"
 _DETAILS = frozenset({"auto", "low", "high", "original"})
 # The path of an image's detail in its part, in Chat's relatives and in Responses.
 _DETAIL_PLACES = (".image_url.detail", ".detail")
+# How the ids of OpenAI's Files API begin; other providers' ids begin otherwise.
+_FILE = "file-"
 # The lifetime of a cache mark in both dialects.
 _CACHE = {"30m": "short", "12h": "long"}
 
@@ -114,6 +117,16 @@ def put_shared(taken: TakenOver, body: Object) -> None:
         for field in fields:
             place = place.setdefault(field, {})
         place[key] = value
+
+
+def knows_file(dialect: str, payload: object) -> bool:
+    """Whether a dialect accepts the id of a file: both of OpenAI's take those of its Files API."""
+    return (
+        dialect in _WISHES
+        and isinstance(payload, Location)
+        and payload.kind == "file"
+        and payload.value.startswith(_FILE)
+    )
 
 
 def image_detail(residue: Residue | None) -> str | None:
