@@ -143,6 +143,24 @@ def test_arguments_in_any_spelling(arguments):
     home({INPUT: [{"role": "assistant", "parts": [call]}]})
 
 
+@pytest.mark.parametrize("arguments", [{"a": 1}, '{"a":1}', "{}", "no JSON", "", None, 3])
+def test_free_text_in_any_spelling(arguments):
+    call = {"type": "tool_call", "id": "c", "name": "f", "arguments": arguments}
+
+    home({INPUT: [{"role": "assistant", "parts": [{**call, "cannery.freeform": True}]}]})
+
+
+@pytest.mark.parametrize("text", ["{}", '{"a":1}', "no JSON", ""])
+def test_free_text_that_looks_like_an_object_keeps_its_fields(text):
+    call = {"type": "custom_tool_call", "call_id": "c", "name": "f", "input": text}
+    body = {"model": "m", "input": [{**call, "id": "ctc_1", "status": "completed", "x_new": 1}]}
+
+    kept = cannery.translate(body, source="openai_responses", target=OTEL, policy="allow")
+    again = cannery.translate(kept.body, source=OTEL, target="openai_responses")
+
+    assert_same_json(again.body, json.dumps(body).encode())
+
+
 @pytest.mark.parametrize("response", ["text", "", None, {"a": [1]}, [1, "x"], 3, False])
 def test_responses_of_any_type(response):
     part = {"type": "tool_call_response", "id": "c", "response": response}

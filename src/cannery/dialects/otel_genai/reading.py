@@ -247,10 +247,12 @@ class MessageReader(Reader):
             identifier = f"call_{self._count}"
             self._waiting.append(identifier)
             self.made.append(len(self.canisters))
-        text = _arguments(part.pop("arguments", absent), words)
-        is_freeform = part.get("cannery.freeform") is True
+        given = part.pop("arguments", absent)
+        # Free text is always a string; an object keeps the key as a field that is not understood.
+        is_freeform = part.get("cannery.freeform") is True and type(given) is str
         if is_freeform:
             del part["cannery.freeform"]
+        text = given if is_freeform else _arguments(given, words)
         return new_invocation(
             text, self.when, joined, None, None, identifier, part.pop("name"), is_freeform
         )
