@@ -35,6 +35,7 @@ from cannery.messages.hosted import FileQuery, HostedUse, Search, Sources
 from cannery.messages.json_text import decode_json, write_json
 from cannery.messages.requests import FinishReason, Response
 from cannery.wire.answers import call_stem
+from cannery.wire.citations import has_citations
 from cannery.wire.contract import Dialect, Piece
 from cannery.wire.foreign import report_residue
 from cannery.wire.hosted import (
@@ -110,7 +111,7 @@ def said_answer(response: Response, target: Dialect, report: Report, way: str) -
         arranged = said(pieces, target, report, None, stem=stem, way=way, beside=beside)
     told = [*hosted_uses(canisters)] if has_blocks else []
     saying = _Saying(target, report, Offer(), stem, way)
-    is_cited = any(map(_is_cited, canisters))
+    is_cited = any(has_citations(each.held) for each in canisters)
     for each in beside:
         if is_cited:
             report.take(each.cited)
@@ -338,10 +339,6 @@ def _queries(use: HostedUse) -> tuple[str, ...]:
 
 def _urls(use: HostedUse) -> list[str | None]:
     return [one.url for one in use.result.items] if isinstance(use.result, Sources) else []
-
-
-def _is_cited(canister: AnyCanister) -> bool:
-    return isinstance(canister.held, TextualContentClass) and bool(canister.held.citations)
 
 
 class Identifiers:

@@ -18,6 +18,7 @@ from cannery.messages.canisters import (
 from cannery.messages.content import TextualContentClass
 from cannery.messages.residue import Residue
 from cannery.messages.role import Role
+from cannery.repairs.cache import cache_mark
 from cannery.wire.contract import Piece, Rules
 from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
@@ -169,7 +170,7 @@ def empty_text(pieces: list[Piece], rules: Rules, report: Report) -> list[Piece]
         if text_of(canister.held):
             report.lose("TEXT_DROPPED", piece.place)
         report_residue(canister, report, piece.place)
-        if _cache_mark(piece) is None:
+        if cache_mark(piece) is None:
             continue
         if kept and side(kept[-1]) == side(piece):
             _hand_over(piece, kept, report)
@@ -186,18 +187,13 @@ def _stays(piece: Piece, rules: Rules) -> bool:
     return residue is not None and residue.dialect == rules.signs_blank_text and bool(residue.part)
 
 
-def _cache_mark(piece: Piece) -> str | None:
-    residue = piece.canister.residue
-    return None if residue is None else residue.cache
-
-
 def _hand_over(blank: Piece, kept: list[Piece], report: Report) -> None:
     """Move the cache mark of a dropped piece to the last kept one, if both are of the same side."""
     heir = kept[-1]
     if side(heir) != side(blank):
         report.lose("CACHE_MARK_DROPPED", blank.place)
-    elif _cache_mark(heir) != "long":
-        mark = _cache_mark(blank)
+    elif cache_mark(heir) != "long":
+        mark = cache_mark(blank)
         kept[-1] = Piece(_marked(heir, str(mark)), heir.place, is_synthetic=heir.is_synthetic)
 
 

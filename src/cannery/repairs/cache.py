@@ -12,7 +12,7 @@ from cannery.wire.turns import changed
 
 def cache_marks(pieces: list[Piece], rules: Rules, report: Report) -> list[Piece]:
     """Remove the earliest cache marks beyond the limit."""
-    marked = [index for index, piece in enumerate(pieces) if _mark(piece)]
+    marked = [index for index, piece in enumerate(pieces) if cache_mark(piece)]
     surplus = set(marked[: max(0, len(marked) - rules.cache_marks)])
     if not surplus:
         return pieces
@@ -32,6 +32,7 @@ def cache_marks(pieces: list[Piece], rules: Rules, report: Report) -> list[Piece
     return arranged
 
 
-def _mark(piece: Piece) -> str | None:
+def cache_mark(piece: Piece) -> str | None:
+    """The cache mark of a piece, if any."""
     residue = piece.canister.residue
     return None if residue is None else residue.cache

@@ -133,6 +133,11 @@ def decode(field: Raw) -> Any:
         return decode_vast(str(field, "utf-8"))
 
 
+def plain(value: Any) -> Any:
+    """A value that may still be undecoded, as ``decode`` gives it."""
+    return decode(value) if type(value) is Raw else value
+
+
 def decoded(fields: Object) -> Object:
     """The fields with all values decoded."""
     return {key: decode(field) if type(field) is Raw else field for key, field in fields.items()}
@@ -147,9 +152,14 @@ def spelled_text(field: Raw) -> str:
     return found
 
 
+def is_text_part(value: Any) -> bool:
+    """Whether a value is a part of a message with the type ``text``."""
+    return type(value) is dict and value.get("type") == "text" and type(value.get("text")) is str
+
+
 def opened(value: Any) -> Any:
-    """A value whose fields may still be undecoded."""
-    return decoded(value) if type(value) is dict else value
+    """A value that may still be undecoded, or have undecoded fields."""
+    return decoded(value) if type(value) is dict else plain(value)
 
 
 def spelled_object(fields: Object) -> str:

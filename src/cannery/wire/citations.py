@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from cannery.messages.canisters import AnyCanister
-from cannery.messages.content import PLAIN, Citation, new_text
+from cannery.messages.content import PLAIN, Citation, TextualContentClass, new_text
 from cannery.messages.json_text import decode_json
 from cannery.wire.losses import Place, Report
 from cannery.wire.turns import changed
@@ -25,6 +25,16 @@ _SHARED = frozenset(
 def cited(canister: AnyCanister, citations: Iterable[Citation]) -> AnyCanister:
     """The canister of a bare text, with citations added."""
     return changed(canister, held=new_text(canister.held, PLAIN, tuple(citations)))
+
+
+def has_citations(content: Any) -> bool:
+    """Whether a content is text with citations."""
+    return isinstance(content, TextualContentClass) and bool(content.citations)
+
+
+def is_sayable(citation: Citation, dialect: str) -> bool:
+    """Whether a dialect can write a citation: its own, or one of a page or a named file."""
+    return citation.dialect == dialect or citation.url is not None or citation.title is not None
 
 
 def report_approximated(

@@ -22,6 +22,7 @@ from cannery.messages.content import (
     RefusalContentClass,
     TextualContentClass,
     VideoContentClass,
+    new_text,
 )
 from cannery.messages.json_text import decode_json
 from cannery.wire.arguments import FREEFORM_INPUT, object_input, object_text, wrapped_input
@@ -30,6 +31,11 @@ from cannery.wire.losses import Place, Report
 from cannery.wire.media import NOT_BASE64, is_broken
 
 Medium = ImageContentClass | AudioContentClass | VideoContentClass
+
+
+def as_content(held: Any) -> Any:
+    """A content; text may be held bare."""
+    return new_text(held) if type(held) is str else held
 
 
 class CallWriter:

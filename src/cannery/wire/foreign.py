@@ -10,15 +10,14 @@ from typing import Any
 
 from cannery.messages.absence import Absential, absent
 from cannery.messages.canisters import (
-    AnyCanister,
     AssistantCanisterClass,
     DocumentCanisterClass,
     InvocationCanisterClass,
     ResultCanisterClass,
 )
-from cannery.messages.content import TextualContentClass
 from cannery.messages.requests import Controls, Request, Response, Thinking, Tool
 from cannery.messages.residue import Residue
+from cannery.wire.citations import has_citations
 from cannery.wire.losses import ENVELOPE, Place, Report
 from cannery.wire.places import ControlPaths, key_text, last_key
 from cannery.wire.residues import Left, dropped_keys
@@ -259,13 +258,9 @@ def _unread_thinking(thinking: Absential[Thinking]) -> Iterator[str]:
 def _uncited(response: Response, paths: ControlPaths) -> dict[str, str]:
     """The path at which a dialect keeps citations beside the text, if none of them found a text."""
     found = paths.get(_CITATIONS)
-    if found is None or any(map(_is_cited, response.canisters)):
+    if found is None or any(has_citations(each.held) for each in response.canisters):
         return {}
     return dict.fromkeys(_alternatives(found), _CITATIONS)
-
-
-def _is_cited(canister: AnyCanister) -> bool:
-    return isinstance(canister.held, TextualContentClass) and bool(canister.held.citations)
 
 
 def _alternatives(paths: str | tuple[str, ...]) -> tuple[str, ...]:

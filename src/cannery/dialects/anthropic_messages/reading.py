@@ -24,7 +24,6 @@ from cannery.dialects.anthropic_messages.settings import (
 from cannery.families.blocks.reading import (
     ROLES,
     BlockReader,
-    as_content,
     take_citable,
     text_or_none,
 )
@@ -64,6 +63,7 @@ from cannery.wire.bodies import (
     spelled_object,
 )
 from cannery.wire.call_ids import set_apart
+from cannery.wire.contents import as_content
 from cannery.wire.controls import take_listed
 from cannery.wire.media import SEARCH_RESULT
 from cannery.wire.patches import base64_of

@@ -15,11 +15,10 @@ import msgspec
 from msgspec import Raw
 
 from cannery.dialects.bedrock_converse.settings import TABLE
-from cannery.dialects.bedrock_converse.tools import NAME, open_settings, plain, read_mark, whole
+from cannery.dialects.bedrock_converse.tools import NAME, open_settings, read_mark
 from cannery.families.blocks.reading import (
     ROLES,
     BlockReader,
-    as_content,
     take_citable,
     text_or_none,
 )
@@ -54,8 +53,11 @@ from cannery.wire.bodies import (
     decoded,
     encode,
     is_named,
+    opened,
+    plain,
     spelled_text,
 )
+from cannery.wire.contents import as_content
 from cannery.wire.controls import text
 from cannery.wire.media import SEARCH_RESULT, UNKNOWN_TYPE, sniff
 from cannery.wire.places import Path, Places
@@ -181,7 +183,7 @@ class ConverseReader(BlockReader):
         if "content" not in message:
             self.fail(path + ("content",), "is required")
         content = message.pop("content")
-        left = {key: whole(item) for key, item in message.items()} if message else {}
+        left = {key: opened(item) for key, item in message.items()} if message else {}
         words = [INLINE] if role == "system" else []
         self.content(content, role, (*path, "content"), set_again(left) if left else None, words)
 
@@ -348,7 +350,7 @@ class ConverseReader(BlockReader):
         kind = _kind(block)
         if kind == "text" and len(block) == 1 and type(block["text"]) is str:
             return block["text"], None, []
-        found = {key: whole(value) for key, value in block.items()}
+        found = {key: opened(value) for key, value in block.items()}
         held = None
         if kind is not None and kind in self._blocks and (kind != _THOUGHT or is_answer):
             held = self._blocks[kind](self, found[kind], kind, path)
@@ -545,7 +547,7 @@ def _beside(block: Object, kind: str, inner: Object | None) -> Object | None:
     """The patch of a block from the patch of its content."""
     if inner is None and len(block) == 1:
         return None
-    others = {key: whole(value) for key, value in block.items() if key != kind}
+    others = {key: opened(value) for key, value in block.items() if key != kind}
     return nested(others, {kind: inner})
 
 

@@ -18,7 +18,7 @@ from cannery.messages.canisters import InvocationCanisterClass
 from cannery.messages.json_text import is_json_object, write_json
 from cannery.messages.requests import Request, Tool, ToolChoice, new_tool, new_tool_choice
 from cannery.messages.residue import Residue
-from cannery.wire.bodies import Object, Reader, decode, decoded, encode, spelled_text
+from cannery.wire.bodies import Object, Reader, decode, decoded, encode, opened, plain, spelled_text
 from cannery.wire.controls import (
     drop_choice,
     is_possible,
@@ -103,11 +103,6 @@ def read_choice(choice: Any, _: Reading) -> Said:
     return mode, nested(others, {key: set_again(rest)})
 
 
-def plain(value: Any) -> Any:
-    """A value that may be undecoded, decoded."""
-    return decode(value) if type(value) is Raw else value
-
-
 def read_tools(value: Any, reading: Reading) -> Said:
     """The tools; a cache point after a tool is its mark."""
     if not value:
@@ -140,7 +135,7 @@ def _read_tool(item: Object) -> Tool:
     fields = {key: plain(value) for key, value in fields.items() if key != "inputSchema"}
     del fields["name"]
     description, _, strict = take_facts(fields, "")
-    around = {key: whole(value) for key, value in item.items() if key != "toolSpec"}
+    around = {key: opened(value) for key, value in item.items() if key != "toolSpec"}
     inside = nested(fields, {"inputSchema": set_again(beside)})
     patch = nested(around, {"toolSpec": inside})
     residue = None if patch is None else Residue(NAME, encode(patch).decode())
@@ -163,14 +158,9 @@ def _plain_schema(value: Any) -> tuple[Object, str] | None:
     return {key: plain(item) for key, item in value.items() if key != "json"}, spelled
 
 
-def whole(value: Any) -> Any:
-    """The same for a value whose fields may be undecoded."""
-    return decoded(value) if type(value) is dict else plain(value)
-
-
 def _hosted(item: Object) -> Tool:
     """A tool of the server, or an entry among the tools that is not a tool."""
-    found = {key: whole(value) for key, value in item.items()}
+    found = {key: opened(value) for key, value in item.items()}
     name = next(iter(found), "unknown")
     held = found.get(name)
     if type(held) is dict and type(held.get("name")) is str and held["name"]:

@@ -15,7 +15,7 @@ from cannery.dialects.cohere_chat.responses import (
     MADE_ID,
 )
 from cannery.dialects.cohere_chat.settings import NAME
-from cannery.dialects.cohere_chat.writing import is_said, write_citation
+from cannery.dialects.cohere_chat.writing import write_citation
 from cannery.messages.absence import absent
 from cannery.messages.content import Citation, new_opaque
 from cannery.messages.events import (
@@ -34,6 +34,7 @@ from cannery.messages.residue import Residue
 from cannery.wire.answers import call_stem
 from cannery.wire.arguments import FREEFORM_INPUT, argument_text
 from cannery.wire.bodies import Object
+from cannery.wire.citations import is_sayable
 from cannery.wire.contract import StreamOptions
 from cannery.wire.controls import text
 from cannery.wire.residues import nested, set_again
@@ -305,7 +306,7 @@ class CohereStreamWriter(EventWriter[WrittenPart]):
         return self._event("tool-call-delta", part.number, tool_calls=call)
 
     def _cite(self, part: WrittenPart, citation: Citation | None) -> bytes:
-        if citation is None or part.number is None or not is_said(citation):
+        if citation is None or part.number is None or not is_sayable(citation, NAME):
             return b""
         if citation.dialect != NAME and citation.end is None:
             part.cited.append(citation)

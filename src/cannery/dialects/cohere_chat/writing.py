@@ -23,7 +23,7 @@ from cannery.messages.json_text import decode_json
 from cannery.messages.payload import Location
 from cannery.messages.requests import Request
 from cannery.wire.bodies import Object
-from cannery.wire.citations import report_approximated
+from cannery.wire.citations import is_sayable, report_approximated
 from cannery.wire.contract import Piece
 from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
@@ -89,14 +89,14 @@ class CohereWriter(ChatWriter):
         super()._add_spoken(piece, message, parts, calls)
         held = piece.canister.held
         if type(held) is TextualContentClass and self._cited is not None and len(parts) > count:
-            said = (each for each in held.citations if is_said(each))
+            said = (each for each in held.citations if is_sayable(each, NAME))
             self._cited += [write_citation(each, held.text, count) for each in said]
 
     def _report_citations(self, content: TextualContentClass, place: int | None) -> None:
         if self._cited is None:
             super()._report_citations(content, place)
             return
-        said = [each for each in content.citations if is_said(each)]
+        said = [each for each in content.citations if is_sayable(each, NAME)]
         if len(said) < len(content.citations):
             self.report.lose("CITATION_DROPPED", place)
         report_approximated(said, NAME, self.report, place)
@@ -201,11 +201,6 @@ def _is_object(said: Object | None, content: Any) -> bool:
     if isinstance(content, DataContentClass):
         return content.json.lstrip().startswith("{")
     return said is not None and isinstance(content, FileContentClass)
-
-
-def is_said(citation: Citation) -> bool:
-    """Whether a citation can be written: one of Cohere's, or one with an address or a title."""
-    return citation.dialect == NAME or citation.url is not None or citation.title is not None
 
 
 def write_citation(citation: Citation, words: str, index: int) -> Object:

@@ -19,11 +19,12 @@ from msgspec.json import format as compact
 from orjson import Fragment
 
 from cannery.families.gemini.reading import MISSING, checks
+from cannery.families.gemini.writing import spelled_json
 from cannery.messages.absence import absent
 from cannery.messages.content import new_data
 from cannery.messages.json_text import decode_json, is_json, write_json
 from cannery.wire.arguments import object_input, object_text
-from cannery.wire.bodies import Object, decode
+from cannery.wire.bodies import Object, decode, plain
 from cannery.wire.residues import nested
 
 NAME = "gemini_generate"
@@ -94,11 +95,6 @@ def read_form(residue: Any) -> tuple[frozenset[str], str | None]:
 
 
 # --- values ------------------------------------------------------------------------------------
-
-
-def plain(value: Any) -> Any:
-    """A value that a decoder may have left as JSON text; a number that is too large to hold stays text."""
-    return decode(value) if type(value) is Raw else value
 
 
 def whole_value(value: Any) -> Any:
@@ -220,23 +216,18 @@ def wrap_text(text: str) -> Any:
 def wrap_failure(text: str) -> Any:
     """The response object of a tool that failed with this text; a JSON object or list is used as it is."""
     is_spelled = text.lstrip()[:1] in ("{", "[") and is_json(text)
-    return {ERROR: raw(text) if is_spelled else text}
+    return {ERROR: spelled_json(text) if is_spelled else text}
 
 
 def wrap_data(json: str) -> Any:
     """The response object of a tool that returned a JSON value."""
-    return wrap_text(json) if json.lstrip().startswith("{") else {OUTPUT: raw(json)}
+    return wrap_text(json) if json.lstrip().startswith("{") else {OUTPUT: spelled_json(json)}
 
 
 def spelled_object(text: str) -> Any:
     """The object in a text, ready for the wire; None if the text is not an object."""
     found = object_text(text)
     return object_input(text) if found is None else found
-
-
-def raw(json: str) -> Any:
-    """A JSON value that is written with its own spelling."""
-    return decode_json(json) if "\\" in json and "\\u" in json else Fragment(json)
 
 
 def words_in(response: Any) -> tuple[str, Any] | None:

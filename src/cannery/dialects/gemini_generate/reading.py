@@ -26,7 +26,6 @@ from cannery.dialects.gemini_generate.forms import (
     fail,
     get,
     json_text,
-    plain,
     spelled,
     text_changes,
     unwrap,
@@ -65,7 +64,7 @@ from cannery.messages.requests import Request, new_request
 from cannery.messages.residue import Residue
 from cannery.roles.vocabularies import VOCABULARIES
 from cannery.wire.arguments import argument_text, unwrapped_input
-from cannery.wire.bodies import Object, body_reader, decode, is_named, long_text
+from cannery.wire.bodies import Object, body_reader, decode, is_named, long_text, plain
 from cannery.wire.media import contradiction
 from cannery.wire.places import Path, Places
 from cannery.wire.residues import nested, respelled, set_again

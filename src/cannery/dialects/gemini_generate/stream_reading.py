@@ -22,7 +22,6 @@ from cannery.dialects.gemini_generate.forms import (
     both,
     expect,
     get,
-    plain,
     spelled,
     whole_value,
 )
@@ -57,7 +56,7 @@ from cannery.messages.events import (
 from cannery.messages.json_text import write_json
 from cannery.messages.requests import FinishReason
 from cannery.wire.answers import call_stem
-from cannery.wire.bodies import Object
+from cannery.wire.bodies import Object, plain
 from cannery.wire.controls import text
 from cannery.wire.framing import SSE, Reader
 from cannery.wire.sse import Frame, FrameReader

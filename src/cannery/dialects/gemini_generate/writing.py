@@ -17,7 +17,6 @@ from cannery.dialects.gemini_generate.forms import (
     OUTPUT,
     SIGNATURE,
     get,
-    raw,
     read_form,
     spelled,
     wrap_data,
@@ -25,7 +24,7 @@ from cannery.dialects.gemini_generate.forms import (
     wrap_text,
 )
 from cannery.families.gemini.models import STAND_IN
-from cannery.families.gemini.writing import SAID, GoogleWriter, words_of
+from cannery.families.gemini.writing import SAID, GoogleWriter, spelled_json, words_of
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
     AnyCanister,
@@ -386,7 +385,7 @@ class MessageWriter(GoogleWriter):
         is_text: bool,
     ) -> Any:
         if data is not None:
-            return {ERROR: raw(data.json)}
+            return {ERROR: spelled_json(data.json)}
         told = canister.stated_error
         if isinstance(told, str) and words and told != words:
             # A failure described beside the tool's output is written in full.

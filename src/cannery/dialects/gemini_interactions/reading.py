@@ -59,6 +59,7 @@ from cannery.wire.bodies import (
     encode,
     fields_reader,
     is_named,
+    is_text_part,
     kind_of,
     spelled_text,
 )
@@ -76,20 +77,15 @@ split_steps = msgspec.json.Decoder(_Steps).decode
 _MEDIA = {"image": new_image, "audio": new_audio, "video": new_video, "document": new_file}
 CONTENTS = frozenset({"text", *_MEDIA})
 _CLIENT_STEPS = frozenset({"user_input", "function_result"})
+_TOOLS = (
+    *("code_execution", "file_search", "google_maps", "google_search", "mcp_server_tool"),
+    *("processing", "retrieval", "url_context"),
+)
 # The steps of tools that Google runs are kept exactly, and so are unknown steps.
 _STEPS = frozenset(
     {
         *("user_input", "model_output", "thought", "function_call", "function_result"),
-        *(
-            f"{tool}_{side}"
-            for tool in ("code_execution", "file_search", "google_maps", "google_search")
-            for side in ("call", "result")
-        ),
-        *(
-            f"{tool}_{side}"
-            for tool in ("mcp_server_tool", "processing", "retrieval", "url_context")
-            for side in ("call", "result")
-        ),
+        *(f"{tool}_{side}" for tool in _TOOLS for side in ("call", "result")),
     }
 )
 fail, _expect = checks(NAME)
@@ -343,7 +339,7 @@ class StepReader:
             signature = None
         inner: Object = {}
         texts: tuple[str, ...] = ()
-        if type(summary) is list and summary and all(map(_is_text, summary)):
+        if type(summary) is list and summary and all(map(is_text_part, summary)):
             texts = tuple(part["text"] for part in summary)
             patches = {
                 str(index): {"s": {key: part[key] for key in part if key not in ("type", "text")}}
@@ -353,7 +349,7 @@ class StepReader:
             inner["summary"] = {"i": patches} if patches else None
             del step["summary"]
         elif type(summary) is list:
-            texts = tuple(part["text"] for part in summary if _is_text(part))
+            texts = tuple(part["text"] for part in summary if is_text_part(part))
         held = new_reasoning((), texts, signature, None, Origin(NAME, self._model))
         residue = _kept(nested(step, inner), None, _form(self._take_word()))
         self.add(new_assistant(held, self.when, self._follow("model"), residue), path)
@@ -446,10 +442,6 @@ def _kind(item: Object) -> Any:
 
 def _take(item: Object, key: str) -> Any:
     return decode(item.pop(key)) if key in item else MISSING
-
-
-def _is_text(part: Any) -> bool:
-    return type(part) is dict and part.get("type") == "text" and type(part.get("text")) is str
 
 
 def _read_result(given: Any, path: Path) -> tuple[Any, str, Object]:

@@ -29,7 +29,7 @@ from cannery.dialects.gemini_interactions.responses import (
     read_answer,
 )
 from cannery.dialects.gemini_interactions.settings import NAME
-from cannery.dialects.gemini_interactions.writing import StepWriter, is_sayable, write_citation
+from cannery.dialects.gemini_interactions.writing import StepWriter, write_citation
 from cannery.families.gemini.answers import read_time
 from cannery.families.gemini.errors import facts_of, status_of
 from cannery.messages.absence import absent
@@ -51,6 +51,7 @@ from cannery.messages.requests import FinishReason, Usage
 from cannery.messages.residue import Residue
 from cannery.wire.arguments import argument_text, call_input
 from cannery.wire.bodies import Object, encode
+from cannery.wire.citations import is_sayable
 from cannery.wire.contract import StreamOptions, WireError
 from cannery.wire.controls import text
 from cannery.wire.losses import Report
@@ -488,7 +489,7 @@ class InteractionsStreamWriter(EventWriter[WrittenPart]):
         return self._step_delta(part.number, "arguments_delta", arguments=words)
 
     def _citations(self, part: WrittenPart, said: str) -> bytes:
-        cited = [*filter(is_sayable, part.cited)]
+        cited = [each for each in part.cited if is_sayable(each, NAME)]
         if not cited:
             return b""
         annotations = [write_citation(each, said) for each in cited]

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from orjson import Fragment
-
 from cannery.dialects.gemini_interactions.settings import NAME, TABLE
-from cannery.families.gemini.writing import GoogleWriter, is_cited, words_of
+from cannery.families.gemini.writing import GoogleWriter, spelled_json, words_of
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
     AnyCanister,
@@ -36,7 +34,7 @@ from cannery.messages.json_text import decode_json
 from cannery.messages.requests import Request
 from cannery.messages.residue import PREAMBLE, Residue
 from cannery.wire.bodies import Object
-from cannery.wire.citations import report_approximated
+from cannery.wire.citations import has_citations, is_sayable, report_approximated
 from cannery.wire.contract import Piece
 from cannery.wire.losses import Place, Report
 from cannery.wire.markers import supplement
@@ -135,7 +133,7 @@ class StepWriter(GoogleWriter):
         if not self._instructs(piece):
             return ""
         held = piece.canister.held
-        if is_cited(held):
+        if has_citations(held):
             self.report.lose("CITATION_DROPPED", piece.place, "a system instruction is text")
         if isinstance(held, RefusalContentClass):
             self.report.lose("REFUSAL_TO_TEXT", piece.place)
@@ -269,7 +267,7 @@ class StepWriter(GoogleWriter):
 
     def _text(self, content: TextualContentClass, place: Place) -> list[Any]:
         written = self.text_block(content.text)
-        said = [*filter(is_sayable, content.citations)]
+        said = [each for each in content.citations if is_sayable(each, NAME)]
         if len(said) < len(content.citations):
             self.report.lose("CITATION_DROPPED", place)
         report_approximated(said, NAME, self.report, place)
@@ -353,7 +351,7 @@ class StepWriter(GoogleWriter):
             return None if "null" in words else []
         if isinstance(held, DataContentClass):
             is_object = held.json.lstrip()[:1] == "{"
-            return _json(held.json) if self.is_same or is_object else held.json
+            return spelled_json(held.json) if self.is_same or is_object else held.json
         if isinstance(held, str):
             stated = canister.stated_error
             text = held or (stated if canister.is_error and isinstance(stated, str) else "")
@@ -366,22 +364,12 @@ def _is_turn(entries: list[_Entry]) -> bool:
     return bool(entries) and entries[-1].kind == "turn"
 
 
-def _json(json: str) -> Any:
-    """A JSON value that is written with its own spelling."""
-    return decode_json(json) if "\\u" in json else Fragment(json)
-
-
 def thought(texts: Any) -> Object:
     """A thought in the usual form."""
     step: Object = {"type": "thought"}
     if texts:
         step["summary"] = [{"type": "text", "text": text} for text in texts]
     return step
-
-
-def is_sayable(citation: Citation) -> bool:
-    """Whether an annotation can express a citation: this dialect's own, or one of a page or a named file."""
-    return citation.dialect == NAME or citation.url is not None or citation.title is not None
 
 
 def write_citation(citation: Citation, text: str) -> Any:

@@ -25,7 +25,7 @@ from cannery.messages.conversation import Conversation
 from cannery.messages.json_text import write_json
 from cannery.messages.payload import Base64, Location
 from cannery.messages.requests import Request, new_request
-from cannery.wire.bodies import Object, is_named, listed_reader
+from cannery.wire.bodies import Object, is_named, is_text_part, listed_reader
 from cannery.wire.citations import cited
 from cannery.wire.media import read_url, sniff
 from cannery.wire.places import Path, Places, path_text
@@ -124,7 +124,7 @@ class MistralReader(ChatReader):
 
     def _thinking(self, part: Object, path: Path) -> Held | None:
         items = self.list(self.field(part, "thinking", path_text(path)), path_text(path))
-        texts = [item["text"] for item in items if _is_text(item)]
+        texts = [item["text"] for item in items if is_text_part(item)]
         if not texts and items:
             return None
         signature = part.get("signature")
@@ -133,7 +133,7 @@ class MistralReader(ChatReader):
             del part["signature"]
         dropped: list[str] = []
         take_usual(part, "closed", True, dropped)
-        is_plain = all(_is_text(item) and len(item) == 2 for item in items)
+        is_plain = all(is_text_part(item) and len(item) == 2 for item in items)
         spelling = None if is_plain else {"v": items}
         held = new_reasoning(
             tuple(texts),
@@ -151,10 +151,6 @@ class MistralReader(ChatReader):
         "file": _filed,
         "thinking": _thinking,
     }
-
-
-def _is_text(item: Any) -> bool:
-    return type(item) is dict and item.get("type") == "text" and type(item.get("text")) is str
 
 
 @listed_reader(NAME)

@@ -15,7 +15,7 @@ from cannery.dialects.mistral_chat.writing import MistralWriter
 from cannery.errors import DialectError
 from cannery.families.chat.answers import results_among, was_run
 from cannery.families.chat.shape import TOKENS, WORDS, Shape
-from cannery.families.chat.stream_reading import ChatStreamReader, is_text
+from cannery.families.chat.stream_reading import ChatStreamReader
 from cannery.families.chat.stream_writing import ChatStreamWriter
 from cannery.families.openai.errors import read_openai_error
 from cannery.messages.content import Citation
@@ -23,7 +23,7 @@ from cannery.messages.events import Delta, Failure, PartEnd, PartStart
 from cannery.messages.json_text import decode_json, write_json
 from cannery.messages.requests import FinishReason
 from cannery.wire.arguments import FREEFORM_INPUT
-from cannery.wire.bodies import Object, encode, read_value
+from cannery.wire.bodies import Object, encode, is_text_part, read_value
 from cannery.wire.contract import Piece, StreamOptions, WireError
 from cannery.wire.counts import Counts
 from cannery.wire.endings import Finishes
@@ -35,7 +35,7 @@ def _complete(message: Object, _pieces: list[Piece]) -> None:
     """Add the fields that a response's message has and a request's message lacks."""
     message.setdefault("tool_calls", None)
     content = message.get("content")
-    if type(content) is list and all(map(is_text, content)):
+    if type(content) is list and all(map(is_text_part, content)):
         message["content"] = "".join(part["text"] for part in content)
     if message.get("content") is None:
         message["content"] = ""
@@ -132,7 +132,7 @@ class MistralStreamReader(ChatStreamReader):
 def _thoughts(part: Any) -> list[str]:
     """The text of a thinking chunk."""
     items = part.get("thinking") if type(part) is dict else None
-    found = [item["text"] for item in items if is_text(item)] if type(items) is list else []
+    found = [item["text"] for item in items if is_text_part(item)] if type(items) is list else []
     return [words for words in found if words]
 
 

@@ -109,11 +109,6 @@ def reasoning_item(content: ReasoningContentClass) -> Object:
     return item
 
 
-def is_sayable(citation: Citation) -> bool:
-    """Whether an annotation can express a citation: this dialect's own, or one of a page or a named file."""
-    return citation.dialect == NAME or citation.url is not None or citation.title is not None
-
-
 def write_citation(citation: Citation, length: int) -> Any:
     """An annotation: this dialect's own unchanged; any other without a span covers the whole text."""
     if citation.dialect == NAME:

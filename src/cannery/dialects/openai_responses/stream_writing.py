@@ -14,7 +14,6 @@ from cannery.dialects.openai_responses.forms import (
     PART,
     call_item,
     form_words,
-    is_sayable,
     item_id,
     made_item,
     write_citation,
@@ -45,6 +44,7 @@ from cannery.messages.payload import Location
 from cannery.messages.requests import Usage
 from cannery.messages.residue import Residue
 from cannery.wire.bodies import Object
+from cannery.wire.citations import is_sayable
 from cannery.wire.contract import Piece, StreamOptions
 from cannery.wire.losses import Report
 from cannery.wire.residues import own_residue, recall
@@ -371,7 +371,7 @@ class ResponsesStreamWriter(EventWriter[_Part]):
 
     def _cite(self, part: _Part, event: Delta) -> bytes:
         citation = event.citation
-        if citation is None or not is_sayable(citation):
+        if citation is None or not is_sayable(citation, NAME):
             return b""
         has_place = citation.dialect == NAME or None not in (citation.start, citation.end)
         if part.late or not has_place:

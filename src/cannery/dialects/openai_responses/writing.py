@@ -22,7 +22,6 @@ from cannery.dialects.openai_responses.forms import (
     call_item,
     form_words,
     inline_file,
-    is_sayable,
     item_id,
     made_item,
     own_media,
@@ -57,7 +56,7 @@ from cannery.messages.content import (
 from cannery.messages.payload import Location
 from cannery.messages.residue import Residue
 from cannery.wire.bodies import Object
-from cannery.wire.citations import report_approximated
+from cannery.wire.citations import is_sayable, report_approximated
 from cannery.wire.contents import ContentWriter, Medium
 from cannery.wire.contract import Piece
 from cannery.wire.foreign import report_residue, says_only_text
@@ -500,7 +499,7 @@ class ItemWriter(ContentWriter):
                 return self.content(content, place)
 
     def _annotations(self, content: TextualContentClass, place: Place) -> list[Any]:
-        said = [citation for citation in content.citations if is_sayable(citation)]
+        said = [citation for citation in content.citations if is_sayable(citation, NAME)]
         if len(said) < len(content.citations):
             self.report.lose("CITATION_DROPPED", place)
         report_approximated(said, NAME, self.report, place)

@@ -30,7 +30,7 @@ from cannery.messages.canisters import (
     new_user,
 )
 from cannery.messages.checked import now
-from cannery.messages.content import new_image, new_parts, new_text
+from cannery.messages.content import new_image, new_parts
 from cannery.messages.conversation import Conversation
 from cannery.messages.json_text import decode_json, write_json
 from cannery.messages.payload import Location
@@ -38,6 +38,7 @@ from cannery.messages.requests import DEFAULT_CONTROLS, Request, Tool, new_reque
 from cannery.messages.residue import Residue
 from cannery.roles.vocabularies import SHAREGPT
 from cannery.wire.bodies import Object, Reader, decoded, listed_reader
+from cannery.wire.contents import as_content
 from cannery.wire.markers import flag_error, read_error_flag
 from cannery.wire.media import split_data_url
 from cannery.wire.places import Path, Places
@@ -224,7 +225,11 @@ class RecordReader(Reader):
             failed = None
         parts = self._parts(value if failed is None else failed)
         held = (
-            parts[0] if len(parts) == 1 else new_parts(tuple(map(_wrapped, parts))) if parts else ""
+            parts[0]
+            if len(parts) == 1
+            else new_parts(tuple(map(as_content, parts)))
+            if parts
+            else ""
         )
         call = self._open.pop(0) if self._open else f"observation_{len(self.canisters)}"
         error = absent if failed is None else True
@@ -247,7 +252,3 @@ def _image(value: Any) -> Any:
     if inline is None or not inline[0].startswith(_PLAIN_MEDIA):
         return None
     return new_image(inline[1], inline[0])
-
-
-def _wrapped(held: Any) -> Any:
-    return new_text(held) if type(held) is str else held

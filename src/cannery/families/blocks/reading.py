@@ -16,7 +16,7 @@ from cannery.messages.canisters import (
     new_user,
 )
 from cannery.messages.checked import now
-from cannery.messages.content import Origin, new_text
+from cannery.messages.content import Origin
 from cannery.messages.residue import Residue
 from cannery.roles.vocabularies import ANTHROPIC
 from cannery.wire.bodies import Object, Reader
@@ -76,11 +76,6 @@ def take_citable(block: Object) -> tuple[bool | None, Object | None]:
         return None, None
     del block["citations"]
     return citations.pop("enabled"), set_again(citations)
-
-
-def as_content(held: Any) -> Any:
-    """The content of a block; text is held unchanged."""
-    return new_text(held) if type(held) is str else held
 
 
 def text_or_none(value: Any) -> str | None:

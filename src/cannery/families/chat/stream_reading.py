@@ -24,7 +24,7 @@ from cannery.messages.payload import Location
 from cannery.messages.requests import Usage
 from cannery.wire.answers import call_stem
 from cannery.wire.arguments import argument_text
-from cannery.wire.bodies import Object, is_named
+from cannery.wire.bodies import Object, is_named, is_text_part
 from cannery.wire.controls import integer, text
 from cannery.wire.residues import set_again
 from cannery.wire.sse import Frame
@@ -189,9 +189,9 @@ class ChatStreamReader(EventReader[OpenPart]):
 
     def _content(self, part: Any) -> bool:
         """Read a part of the content, which some servers send in parts; whether events carry it."""
-        if is_text(part) and part["text"]:
+        if is_text_part(part) and part["text"]:
             self._say("text", part["text"])
-        return is_text(part)
+        return is_text_part(part)
 
     def _say(self, kind: str, words: str, form: str | None = None) -> OpenPart:
         part = super()._say(kind, words, form)
@@ -317,8 +317,3 @@ def _error_of(chunk: Object) -> Object | str | None:
 
 def _says(choice: Any) -> bool:
     return isinstance(choice, dict) and isinstance(choice.get("delta"), dict)
-
-
-def is_text(part: Any) -> bool:
-    """Whether a part of the content is text."""
-    return isinstance(part, dict) and part.get("type") == "text" and type(part.get("text")) is str

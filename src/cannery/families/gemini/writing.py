@@ -5,6 +5,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any, ClassVar
 
+from orjson import Fragment
+
 from cannery.families.gemini.models import same_family
 from cannery.families.gemini.reading import ACCOUNT
 from cannery.messages.absence import absent
@@ -17,9 +19,11 @@ from cannery.messages.content import (
     RefusalContentClass,
     TextualContentClass,
 )
+from cannery.messages.json_text import decode_json
 from cannery.messages.payload import Location
 from cannery.messages.residue import Residue
 from cannery.wire.bodies import Object
+from cannery.wire.citations import has_citations
 from cannery.wire.contents import CallWriter, ContentWriter
 from cannery.wire.contract import Piece
 from cannery.wire.foreign import STAND_INS, report_residue
@@ -153,7 +157,7 @@ class GoogleWriter(ContentWriter, CallWriter):
     def _chunks(self, content: FileContentClass, place: Place) -> list[Any]:
         """A file in chunks: its text as one text, then its media."""
         self.report.lose("DOCUMENT_TO_TEXT", place)
-        if any(map(is_cited, content.chunks)):
+        if any(map(has_citations, content.chunks)):
             self.report.lose("CITATION_DROPPED", place)
         texts = [words_of(chunk) for chunk in content.chunks if isinstance(chunk, SAID)]
         others = [chunk for chunk in content.chunks if not isinstance(chunk, SAID)]
@@ -170,6 +174,6 @@ def words_of(content: Any) -> str:
     return content.text if isinstance(content, RefusalContentClass) else text_of(content)
 
 
-def is_cited(content: Any) -> bool:
-    """Whether a content is text with citations."""
-    return isinstance(content, TextualContentClass) and bool(content.citations)
+def spelled_json(json: str) -> Any:
+    """A JSON value that is written with its own spelling."""
+    return decode_json(json) if "\\" in json and "\\u" in json else Fragment(json)
