@@ -25,7 +25,7 @@ models = ["{name}-only"]
 aliases = {{ {aliases} }}
 timeouts = {{ connect = 1.0, read = 1.0 }}
 """
-FAULTS = ("500", "429", "exhausted", "slow", "silent", "sorry")
+FAULTS = ("500", "521", "429", "exhausted", "slow", "silent", "sorry")
 KEYS = {"KEY_A": "key-a", "KEY_B": "key-b", "KEY_C": "key-c"}
 
 
@@ -220,6 +220,7 @@ def test_a_stream_that_fails_before_it_says_anything_is_asked_of_the_next_row(
 
 
 def test_a_row_that_failed_after_its_head_leaves_no_conversation(beginning: Running) -> None:
+    beginning.settle()
     before = len(ask(beginning, "/v1/conversations?limit=100")[2]["data"])
     body = chat("chat-overloaded", ("user", "a talk of its own"), stream=True)
     assert ask(beginning, CHAT, body)[0] == 200

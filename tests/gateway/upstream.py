@@ -200,6 +200,10 @@ class _Handler(BaseHTTPRequestHandler):
     def do_500(self, dialect: str, model: str, stream: bool) -> None:
         self.told(dialect, 500, "it broke: ")
 
+    def do_521(self, dialect: str, model: str, stream: bool) -> None:
+        """A server in between says that this one is down."""
+        self.answer(521, b"error code: 521")
+
     def do_999(self, dialect: str, model: str, stream: bool) -> None:
         """A status that no server may give."""
         self.answer(999, error_body(dialect, 503, "not you"))

@@ -14,20 +14,19 @@ from collections import OrderedDict
 
 from cannery.errors import CanneryError
 from cannery.gateway.calls import Call
-from cannery.gateway.refusals import NoAnswerError, UpstreamRefusalError
+from cannery.gateway.refusals import NoAnswerError, UpstreamRefusalError, is_transient_status
 from cannery.gateway.upstreams import Choice
 from cannery.messages import Role, conversation_digest
 from cannery.wire.places import Places
 
 _MOST_KEPT = 10_000
-_TRANSIENT = frozenset({429, 500, 502, 503, 504, 529})
 
 
 def is_transient(error: CanneryError) -> bool:
     """Whether another upstream may succeed: no answer, too many requests, or a server failure."""
     if isinstance(error, NoAnswerError):
         return error.code != "upstream_too_large"
-    return isinstance(error, UpstreamRefusalError) and error.error.status in _TRANSIENT
+    return isinstance(error, UpstreamRefusalError) and is_transient_status(error.error.status)
 
 
 class Stickiness:

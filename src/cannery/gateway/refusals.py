@@ -59,6 +59,14 @@ class NoAnswerError(UpstreamError):
         return NoAnswerError(self.upstream, self.problem, self.code, self.status_hint)
 
 
+def is_transient_status(status: int) -> bool:
+    """Whether a request may succeed later or elsewhere: too many requests, or any failure of a server.
+
+    Intermediaries have numbers of their own (520 to 530).
+    """
+    return status == 429 or 500 <= status <= 599
+
+
 def refuse(
     status: int, message: str, *, code: str | None = None, headers: Iterable[Header] = ()
 ) -> CallError:

@@ -25,10 +25,9 @@ from wreq import exceptions as failures
 
 from cannery.errors import ConfigurationError
 from cannery.gateway.proxies import proxy_for
-from cannery.gateway.refusals import NoAnswerError
+from cannery.gateway.refusals import NoAnswerError, is_transient_status
 from cannery.gateway.settings import Row
 
-_TRANSIENT = frozenset({429, 500, 502, 503, 504, 529})
 # Only a proxy answers so (RFC 9110, section 15.5.8).
 _PROXY_DENIES = 407
 _LONGEST_WAIT = 10.0
@@ -219,7 +218,7 @@ class Sender:
                 if opened.status == _PROXY_DENIES:
                     await opened.aclose()
                     raise self._unreachable(" through the proxy", "ProxyAuthRequired")
-                if attempt > self._row.retries or opened.status not in _TRANSIENT:
+                if attempt > self._row.retries or not is_transient_status(opened.status):
                     return opened
                 await opened.aclose()
                 wait = _wait(opened.headers.get("retry-after"), attempt)
