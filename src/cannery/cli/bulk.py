@@ -66,17 +66,19 @@ def blocks(file: BinaryIO, first: bytes = b"", size: int = BLOCK) -> Iterator[li
 def translate_block(lines: list[bytes], task: Task) -> Block:
     """Translate some lines; a bad one is left out of the output and reported as a failure."""
     block = Block(len(lines), sum(map(len, lines)), failures=[], counts={}, examples={}, losses=[])
-    say = functools.partial(translate, source=task.source, target=task.target, policy=task.policy)
+    translate_line = functools.partial(
+        translate, source=task.source, target=task.target, policy=task.policy
+    )
     if task.kind != "request" or task.model is not None:
-        say = functools.partial(say, kind=task.kind, model=task.model)
+        translate_line = functools.partial(translate_line, kind=task.kind, model=task.model)
     if task.hosted != "native":
-        say = functools.partial(say, hosted=task.hosted)
+        translate_line = functools.partial(translate_line, hosted=task.hosted)
     output: list[bytes] = []
     seen = Rendered(b"")
     repeats = 0
     for number, line in enumerate(lines, 1):
         try:
-            rendered = say(line)
+            rendered = translate_line(line)
         except (CanneryError, RecursionError) as error:
             if line.strip():
                 block.failures.append((number, str(error) or "nested too deeply"))

@@ -102,16 +102,16 @@ def examine(subject: Subject, dialect: str) -> Diagnosis:
     try:
         if dialect == subject.own:
             return Diagnosis(
-                dialect, is_home=True, problems=_at_home(subject), refusal=_refusal(subject)
+                dialect, is_home=True, problems=_own_findings(subject), refusal=_refusal(subject)
             )
         if subject.request is None:
             return Diagnosis(dialect, is_home=False, refusal=subject.unreadable)
-        return _elsewhere(subject, subject.request, dialect)
+        return _examine_translated(subject, subject.request, dialect)
     except CanneryError as error:
         return Diagnosis(dialect, dialect == subject.own, refusal=str(error))
 
 
-def _at_home(subject: Subject) -> tuple[Finding, ...]:
+def _own_findings(subject: Subject) -> tuple[Finding, ...]:
     if subject.session is not None:
         return examine_session(subject.session, subject.form)
     if subject.form:
@@ -132,15 +132,15 @@ def _at_home(subject: Subject) -> tuple[Finding, ...]:
 
 def _refusal(subject: Subject) -> str:
     """Why a body cannot be read, if no broken rule explains it."""
-    if not subject.unreadable or any(each.severity == PROBLEM for each in _at_home(subject)):
+    if not subject.unreadable or any(each.severity == PROBLEM for each in _own_findings(subject)):
         return ""
     return subject.unreadable
 
 
-def _elsewhere(subject: Subject, request: Request, dialect: str) -> Diagnosis:
+def _examine_translated(subject: Subject, request: Request, dialect: str) -> Diagnosis:
     is_request = subject.body is not None
     if subject.body is None:
-        rendered = say(request, dialect)
+        rendered = write_repaired(request, dialect)
     else:
         rendered = translate(subject.body, source=subject.dialect or "", target=dialect)
     repairs = tuple(
@@ -157,7 +157,7 @@ def _elsewhere(subject: Subject, request: Request, dialect: str) -> Diagnosis:
     return Diagnosis(dialect, is_home=False, losses=losses, repairs=repairs, problems=problems)
 
 
-def say(request: Request, dialect: str) -> Rendered:
+def write_repaired(request: Request, dialect: str) -> Rendered:
     """Write the request for a provider with all repairs; translation would leave it unchanged for its own."""
     untied: Any = request.replace(source=None)
     return nativize_request(untied, dialect)

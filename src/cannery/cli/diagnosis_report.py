@@ -28,7 +28,7 @@ class Report:
         self._findings: dict[str, list[tuple[str, Diagnosis]]] = {}
         self.is_fine = True
 
-    def take(self, subject: Subject, found: list[Diagnosis], *, is_named: bool) -> None:
+    def add(self, subject: Subject, found: list[Diagnosis], *, is_named: bool) -> None:
         """Add findings; the exit code depends on the subject's own provider, or on the named providers."""
         kind = f"{subject.dialect} ({subject.reason})" if subject.dialect else subject.reason
         self._first = self._first or f"{subject.name}: {kind}".removesuffix(": ")

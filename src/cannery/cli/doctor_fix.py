@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cannery.cli.complaints import DONE, WRONG, Complaint, Misuse
-from cannery.cli.diagnosis import Subject, examine, say
+from cannery.cli.diagnosis import Subject, examine, write_repaired
 from cannery.cli.files import note, pretty, writing
 from cannery.cli.subjects import Subjects
 from cannery.cli.terminal import harmless
@@ -37,7 +37,7 @@ def fix(options: argparse.Namespace, subjects: Subjects, targets: list[str]) -> 
             if data is None:
                 continue
             file.write(data)
-            verdict = max(verdict, _tell(options, subject, changes, left))
+            verdict = max(verdict, _report_changes(options, subject, changes, left))
     return verdict
 
 
@@ -56,7 +56,7 @@ def _folder(options: argparse.Namespace, subjects: Subjects) -> int:
             continue
         if data is not None:
             files[subject.file] = files.get(subject.file, b"") + data
-            verdict = max(verdict, _tell(options, subject, changes, left))
+            verdict = max(verdict, _report_changes(options, subject, changes, left))
     for name, data in files.items():
         place = target / Path(name).resolve().relative_to(root.resolve())
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -100,7 +100,7 @@ def _body(
     )
 
 
-def _tell(
+def _report_changes(
     options: argparse.Namespace,
     subject: Subject,
     changes: Sequence[Change],
@@ -132,7 +132,7 @@ def _translate(options: argparse.Namespace, subjects: Subjects, dialect: str) ->
             if subject.request is None or (diagnosis.refusal and not diagnosis.is_home):
                 raise Complaint(f"{subject.name}: {diagnosis.refusal or subject.unreadable}")
             try:
-                rendered = say(subject.request, dialect)
+                rendered = write_repaired(subject.request, dialect)
             except CanneryError as error:
                 raise Complaint(f"{subject.name}: {error}") from None
             # Indent a single body for reading; several are written one per line.

@@ -104,11 +104,11 @@ def _split(given: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _version() -> int:
-    print(f"cannery {_installed() or _looked_up()}")
+    print(f"cannery {_folder_version() or _metadata_version()}")
     return DONE
 
 
-def _installed() -> str:
+def _folder_version() -> str:
     """The version in the name of our metadata folder, which is faster than reading the metadata; "" if ambiguous."""
     found = set()
     for place in sys.path:
@@ -122,7 +122,7 @@ def _installed() -> str:
     return found.pop().removeprefix("cannery-").removesuffix(_METADATA) if len(found) == 1 else ""
 
 
-def _looked_up() -> str:
+def _metadata_version() -> str:
     from importlib.metadata import version
 
     return version("cannery")
@@ -131,7 +131,7 @@ def _looked_up() -> str:
 def _complain(error: Exception, given: list[str]) -> int:
     problem, fix, code = explain(error)
     if code == BROKEN:
-        fix, code = _reported(error, given), WRONG
+        fix, code = _report_crash(error, given), WRONG
     text = harmless(problem if len(problem) <= _LONGEST else f"{problem[:_LONGEST]}…")
     sys.stderr.write(f"{paint('cannery:', 'red', stream=sys.stderr)} {text.rstrip()}\n")
     if fix:
@@ -143,7 +143,7 @@ def _complain(error: Exception, given: list[str]) -> int:
     return code
 
 
-def _reported(error: Exception, given: list[str]) -> str:
+def _report_crash(error: Exception, given: list[str]) -> str:
     """Write a crash report; return the advice for the user."""
     from cannery.cli.crashes import write_report
 
@@ -153,7 +153,7 @@ def _reported(error: Exception, given: list[str]) -> str:
     return f"This is a bug in cannery. Please attach {path} to an issue; it has no text of yours"
 
 
-def _way_out(error: StoreUnavailableError) -> str:
+def _store_advice(error: StoreUnavailableError) -> str:
     """The advice for a store that cannot be used."""
     cause = error.__cause__
     code = cause.errno if isinstance(cause, OSError) else None
@@ -170,7 +170,7 @@ def explain(error: Exception) -> tuple[str, str, int]:
         case UnknownDialectError() | ConfigurationError():
             return str(error), "", MISUSED
         case StoreUnavailableError():
-            return str(error), _way_out(error), WRONG
+            return str(error), _store_advice(error), WRONG
         case CanneryError():
             return str(error), "", WRONG
         case FileNotFoundError(filename=name) | IsADirectoryError(filename=name):

@@ -28,7 +28,7 @@ _OPTIONAL = {
 
 def report(options: argparse.Namespace) -> int:
     """Print the environment."""
-    seen = look(options)
+    seen = collect(options)
     if options.json:
         write_json(seen)
     else:
@@ -36,7 +36,7 @@ def report(options: argparse.Namespace) -> int:
     return WRONG if seen["store"]["problem"] or seen["configuration"]["problem"] else DONE
 
 
-def look(options: argparse.Namespace) -> dict[str, Any]:
+def collect(options: argparse.Namespace) -> dict[str, Any]:
     """Collect the facts that help when something does not work."""
     return {
         "version": version("cannery"),

@@ -44,7 +44,7 @@ def write_files(
         note(f"{piece.name}: {piece.hint}", quiet=options.quiet)
 
 
-def tell_redacted(redactor: Redactor, options: argparse.Namespace) -> None:
+def report_redacted(redactor: Redactor, options: argparse.Namespace) -> None:
     """Report what was redacted; in a dry run list each match by its first characters."""
     counts = ", ".join(f"{count} × {kind}" for kind, count in redactor.counts.items())
     if options.dry_run:

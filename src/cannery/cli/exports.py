@@ -68,7 +68,7 @@ def written(
     writer = _exported if form in exporter_names() else _WRITERS.get(form, _dialect)
     in_order = _parents_first(chosen) if form == "jsonl" else iter(chosen)
     yield from writer(_prepared(in_order, redactor), order)
-    _tell(order)
+    _report_losses(order)
 
 
 def _prepared(
@@ -93,7 +93,7 @@ def _redacted(version: Instructions, redactor: Redactor) -> Instructions:
     return Instructions(version.position, redact_conversation(version.canisters, redactor), tools)
 
 
-def _tell(order: Order) -> None:
+def _report_losses(order: Order) -> None:
     from cannery.cli.reports import describe, describe_many
 
     if not order.told:

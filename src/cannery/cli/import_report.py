@@ -28,7 +28,7 @@ _COUNTS = (
 )
 
 
-def tell(options: argparse.Namespace, summary: ImportSummary) -> None:
+def print_file_report(options: argparse.Namespace, summary: ImportSummary) -> None:
     """Print the formats that a file was read as, and its problems."""
     for source, told in list(summary.formats.items())[:_MOST]:
         note(f"{harmless(source)}: read as {harmless(told)}", quiet=options.quiet)
@@ -43,14 +43,14 @@ def tell(options: argparse.Namespace, summary: ImportSummary) -> None:
         note(f"… and {len(summary.problems) - _MOST} more problems", quiet=options.quiet)
 
 
-def conclude(options: argparse.Namespace, found: list[ImportSummary]) -> None:
+def print_totals(options: argparse.Namespace, found: list[ImportSummary]) -> None:
     """Print the results of all files."""
     rows = [
         [harmless(summary.path), *(f"{getattr(summary, name):,}" for name in _COUNTS)]
         for summary in found
     ]
     print(aligned(["file", *_COUNTS], rows, numbers=" ".join(_COUNTS)))
-    _tell_unknown(found)
+    _print_unknown(found)
     place = shown(find_place(options.store)[0])
     if options.dry_run:
         note(
@@ -61,7 +61,7 @@ def conclude(options: argparse.Namespace, found: list[ImportSummary]) -> None:
         note(f"in {place}; see `cannery list`", quiet=options.quiet)
 
 
-def _tell_unknown(found: list[ImportSummary]) -> None:
+def _print_unknown(found: list[ImportSummary]) -> None:
     """Print how many records and parts are of unknown kinds, and how to find them."""
     kinds: Counter[str] = Counter()
     for summary in found:

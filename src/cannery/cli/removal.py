@@ -8,7 +8,7 @@ from collections.abc import Callable
 from cannery.cli.complaints import DONE, WRONG
 from cannery.cli.files import note, write_json
 from cannery.cli.parser import Parser
-from cannery.cli.stores import agreed, find, opened
+from cannery.cli.stores import confirmed, find, opened
 from cannery.storage import Store, StoredConversation
 from cannery.wording import counted
 
@@ -29,7 +29,7 @@ def remove(
     """Remove the named conversations; ``verb`` is used in the question, ``done`` in the report."""
     with opened(options) as store:
         found = list(dict.fromkeys(find(store, word) for word in options.ids))
-        if not options.yes and not agreed(found, verb):
+        if not options.yes and not confirmed(found, verb):
             note(f"nothing was {done}")
             return WRONG
         for conversation in found:

@@ -43,7 +43,7 @@ class Census(Struct):
         return self.said_bytes / self.kept_bytes if self.kept_bytes else 1.0
 
 
-def take(store: Store, progress: Callable[[int, int], object]) -> Census:
+def count_store(store: Store, progress: Callable[[int, int], object]) -> Census:
     """Count everything; a message shared by forks counts once per fork in ``said_bytes`` and once in ``kept_bytes``."""
     census = Census()
     roles: Counter[str] = Counter()

@@ -72,14 +72,14 @@ def opened(options: argparse.Namespace, *, make: bool = False) -> Iterator[Store
         yield store
 
 
-def tell_locked(store: Store, options: argparse.Namespace) -> None:
+def report_locked_scopes(store: Store, options: argparse.Namespace) -> None:
     """Print the scopes of an encrypted store that could not be searched."""
     for one in () if store.encryption is None else store.encryption.states():
         if one.problem:
             note(f"scope {one.scope!r} was left out: {one.problem}", quiet=options.quiet)
 
 
-def agreed(conversations: Sequence[StoredConversation], what: str) -> bool:
+def confirmed(conversations: Sequence[StoredConversation], what: str) -> bool:
     """Ask for confirmation on the terminal; without a terminal raise a Misuse."""
     if not sys.stdin.isatty():
         raise Misuse("deleting needs a yes", "Add --yes")

@@ -33,7 +33,7 @@ class Source(NamedTuple):
     rest: BinaryIO
 
 
-def look(file: BinaryIO, name: str, *, is_lines: bool) -> Source:
+def detect_form(file: BinaryIO, name: str, *, is_lines: bool) -> Source:
     """Read the beginning of the input and distinguish one body, a stream, and one body per line."""
     head = b""
     while not head.strip():

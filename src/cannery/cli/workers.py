@@ -33,12 +33,12 @@ Work = Callable[[Piece, Write], tuple[Any, bool]]
 # How many finished ranges of a process may wait for their turn while it works on another one.
 _KEPT = 1
 # How many ranges are handed out per process: one more than it can hold, so that it is never idle.
-_GIVEN = _KEPT + 2
+_QUEUED = _KEPT + 2
 # glibc returns memory to the system after each range and requests it again, until a block of this size was freed.
 _ROOM = 1 << 24
 # The pipe buffer: a large one lets writer and reader proceed without waiting for each other.
 _PIPE = 1 << 18
-_GIFT = struct.Struct("qqq")
+_TASK = struct.Struct("qqq")
 _SIZE = struct.Struct("q")
 
 
@@ -48,8 +48,8 @@ class Workers:
     def __init__(self, count: int, work: Work, output: int) -> None:
         _widen(output)
         # The maximum number of ranges that are handed out and not finished.
-        self.most = count * _GIVEN
-        taken, self._gifts = os.pipe()
+        self.most = count * _QUEUED
+        taken, self._tasks = os.pipe()
         turns = [os.pipe() for _ in range(count * (_KEPT + 1))]
         for waits in (taken, *(incoming for incoming, _ in turns)):
             os.set_blocking(waits, False)  # another process may have read it first
@@ -62,7 +62,7 @@ class Workers:
             process = os.fork()
             if not process:
                 # A copy of the parent's end in a child would keep the pipe open after the parent has ended.
-                for ours in (self._gifts, told, *self._told):
+                for ours in (self._tasks, told, *self._told):
                     os.close(ours)
                 _end_after(_Process(taken, turns, tells, work, output).serve)
             os.close(tells)
@@ -80,7 +80,7 @@ class Workers:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for ours in (self._gifts, *self._told):
+        for ours in (self._tasks, *self._told):
             os.close(ours)
         for process in self._processes:
             if error is not None:
@@ -99,20 +99,20 @@ class Workers:
             piece = next(following, None) if given - told < self.most else None
             if piece is not None:
                 with _alive():
-                    os.write(self._gifts, _GIFT.pack(given, *piece))
+                    os.write(self._tasks, _TASK.pack(given, *piece))
                 given += 1
             elif told == given:
                 return
             else:
                 while told not in known:
-                    known.update(self._hear())
+                    known.update(self._receive_results())
                 value = known.pop(told)
                 if isinstance(value, OSError):
                     raise value
                 yield value
                 told += 1
 
-    def _hear(self) -> dict[int, Any]:
+    def _receive_results(self) -> dict[int, Any]:
         """Results by range number; wait until at least one process has sent one."""
         poll = select.poll()
         for told in self._told:
@@ -167,9 +167,9 @@ class _Process:
     """The state of a worker process."""
 
     def __init__(
-        self, gifts: int, turns: list[tuple[int, int]], tells: int, work: Work, output: int
+        self, tasks: int, turns: list[tuple[int, int]], tells: int, work: Work, output: int
     ) -> None:
-        self._gifts, self._turns, self._tells = gifts, turns, tells
+        self._tasks, self._turns, self._tells = tasks, turns, tells
         self._work, self._output = work, output
         self._kept: deque[_Kept] = deque()
         self._has_turn = False
@@ -189,10 +189,10 @@ class _Process:
         """Wait for a range to take, if there is room for it, or for the turn to write."""
         poll = select.poll()
         # The events always include the end of the parent.
-        poll.register(self._gifts, select.POLLIN if len(self._kept) <= _KEPT else 0)
+        poll.register(self._tasks, select.POLLIN if len(self._kept) <= _KEPT else 0)
         if self._kept:
             poll.register(self._turn(self._kept[0].number)[0], select.POLLIN)
-        if dict(poll.poll()).get(self._gifts, 0) & select.POLLHUP:
+        if dict(poll.poll()).get(self._tasks, 0) & select.POLLHUP:
             raise EOFError
 
     def _turn(self, number: int) -> tuple[int, int]:
@@ -202,7 +202,7 @@ class _Process:
     def _take(self) -> None:
         """Handle the next range, unless another process has taken it."""
         try:
-            number, *piece = _GIFT.unpack(_read(self._gifts, _GIFT.size))
+            number, *piece = _TASK.unpack(_read(self._tasks, _TASK.size))
         except BlockingIOError:
             return
         kept = _Kept(number)

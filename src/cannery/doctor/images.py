@@ -55,7 +55,7 @@ def decoded(text: Any, *, urlsafe: bool = False, limit: int | None = None) -> by
         return None
 
 
-def look_at(text: Any, *, urlsafe: bool = False) -> Picture:
+def read_image(text: Any, *, urlsafe: bool = False) -> Picture:
     """Read type and size of a base64 image."""
     head = decoded(text, urlsafe=urlsafe, limit=_HEAD) or b""
     if head.startswith(b"\x89PNG\r\n\x1a\n") and len(head) >= 24:

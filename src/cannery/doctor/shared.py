@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from cannery.doctor.contract import Broken, Judged, Object
-from cannery.doctor.images import Picture, decoded, look_at
+from cannery.doctor.images import Picture, decoded, read_image
 from cannery.doctor.json_paths import at, put, remove, shown, strings
 from cannery.messages.json_text import find_lone_surrogate
 from cannery.repairs.aliases import alias_of
@@ -160,7 +160,7 @@ def broken_picture(
     if decoded(data, urlsafe=urlsafe) is None or not data:
         yield "base64", (path, "the data are empty or not base64")
         return
-    picture = look_at(data, urlsafe=urlsafe)
+    picture = read_image(data, urlsafe=urlsafe)
     if picture.media_type and compares and declared != picture.media_type:
         yield (
             "media-mismatch",

@@ -107,12 +107,12 @@ class Placement:
         for (history, facts), found in zip(histories, filed, strict=True):
             if isinstance(found, CanneryError):
                 raise found
-            self._tell(found, history, facts)
+            self._update_metadata(found, history, facts)
             if facts.identifier:
                 self._places.setdefault(facts.identifier, found.identifier)
             yield Placed(found.added, found.is_new, found.is_fork)
 
-    def _tell(self, filed: Filed, history: Sequence[AnyCanister], facts: Facts) -> None:
+    def _update_metadata(self, filed: Filed, history: Sequence[AnyCanister], facts: Facts) -> None:
         """Update the metadata from a history's facts; a new conversation already has them."""
         changes: dict[str, Any] = {}
         if not filed.is_new:

@@ -97,7 +97,7 @@ def import_into(
     sources = [source for source, _, _ in taken]
     for source, chosen, reason in taken:
         summary.formats[source.name] = f"{chosen.name}: {reason}"
-        source.progress = _telling(sources, source, progress)
+        source.progress = _overall_progress(sources, source, progress)
         as_rows = rows if chosen.is_data_set and not merge else None
         _Filing(shelf, source, chosen, summary, as_rows, row_key).run()
         summary.problems += [f"{source.name}: {problem}" for problem in source.problems.told()]
@@ -133,7 +133,7 @@ def _formats(sources: list[Source], name: str | None, summary: ImportSummary) ->
     return found
 
 
-def _telling(sources: list[Source], source: Source, progress: Progress | None) -> Any:
+def _overall_progress(sources: list[Source], source: Source, progress: Progress | None) -> Any:
     """Convert progress within one source to progress within all."""
     if progress is None:
         return None

@@ -91,11 +91,13 @@ class Source:
             return
         with closing(stream):
             reader = ValueReader(
-                lambda size: read_some(stream, size, self.problems), self.problems, self._tell
+                lambda size: read_some(stream, size, self.problems),
+                self.problems,
+                self._report_progress,
             )
             yield from reader.records()
 
-    def _tell(self, done: int) -> None:
+    def _report_progress(self, done: int) -> None:
         if self.progress is not None:
             self.progress(min(done, self.size), self.size)
 
@@ -121,7 +123,7 @@ class Source:
         """Read the whole text; bytes that are invalid in its encoding are a problem."""
         data = self.whole(most)
         encoding = encoding_of(data[:4])
-        self._tell(self.size)
+        self._report_progress(self.size)
         try:
             found = data.decode(encoding)
         except UnicodeDecodeError as error:
@@ -136,7 +138,7 @@ class Source:
         """Open the database for reading; None, and a problem, if it cannot be opened."""
         with opened_database(self.path, self._open, self.problems) as connection:
             yield connection
-        self._tell(self.size)
+        self._report_progress(self.size)
 
     def rows(self, query: str) -> Iterator[sqlite3.Row]:
         """The rows of a query; damage ends them and is a problem."""

@@ -124,7 +124,7 @@ class Asking(Struct, frozen=True):
         return "" if self.request.model is absent else str(self.request.model)
 
 
-def speak(asking: Asking, dialect: str) -> Spoken:
+def write_request(asking: Asking, dialect: str) -> Spoken:
     """Write a request in a dialect; for the dialect that it was recorded in, unchanged and without repairs."""
     name, model = find_dialect(dialect).name, asking.model
     request = asking.request
@@ -285,4 +285,4 @@ def place_text(spoken: Spoken, position: int) -> str:
 
 def all_spoken(asking: Asking) -> Iterator[Spoken]:
     """A request as each provider receives it."""
-    return (speak(asking, name) for name in served_dialects())
+    return (write_request(asking, name) for name in served_dialects())

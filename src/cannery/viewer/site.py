@@ -25,7 +25,7 @@ from cannery.viewer.copies import all_text, markdown_page, message_data, message
 from cannery.viewer.media import content_answer
 from cannery.viewer.pages.branches import tree_data, tree_page
 from cannery.viewer.pages.comparison import compare_data, compare_page
-from cannery.viewer.pages.conversation import conversation_data, conversation_page, look
+from cannery.viewer.pages.conversation import conversation_data, conversation_page, load_shown
 from cannery.viewer.pages.dialects import (
     as_data,
     as_page,
@@ -144,7 +144,7 @@ def _message(asked: Asked, name: str, place: str) -> Answer:
 
 
 def _all(asked: Asked, name: str, form: str) -> Answer:
-    shown = look(asked, name)
+    shown = load_shown(asked, name)
     if shown.window.length > _MOST_COPIED:
         raise InputError(
             f"too many messages to copy at once: `cannery export {name}` writes all of them"

@@ -14,7 +14,7 @@ from msgspec import Struct
 from cannery.dialects import find_dialect
 from cannery.messages import Conversation, Location
 from cannery.viewer.addresses import below
-from cannery.viewer.marks import Asking, Noted, served_dialects, speak
+from cannery.viewer.marks import Asking, Noted, served_dialects, write_request
 from cannery.viewer.visible import visible
 from cannery.wording import payload_size
 
@@ -54,7 +54,7 @@ def warnings_html(identifier: str, asking: Asking) -> Mapping[int, Node]:
     found: dict[int, _Warned] = {}
     # A dialect that takes one question only would mark every message; the doctor's page reports it once.
     chats = [name for name in served_dialects() if find_dialect(name).takes_turns]
-    for spoken in (speak(asking, name) for name in chats):
+    for spoken in (write_request(asking, name) for name in chats):
         for note in spoken.notes:
             if note.position is not None and note.mark.kind in _TOLD:
                 warned = found.setdefault(note.position, _Warned({}, {}))

@@ -94,7 +94,7 @@ def _examine(options: argparse.Namespace, subjects: Subjects, targets: list[str]
     told = []
     for subject in subjects:
         found = [examine(subject, name) for name in targets or _providers(subject.own)]
-        report.take(subject, found, is_named=bool(targets))
+        report.add(subject, found, is_named=bool(targets))
         if options.json:
             told.append(as_data(subject, found))
     if options.json:

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from cannery.cli.complaints import DONE, Misuse, choose
-from cannery.cli.exporting import choose_conversations, make_redactor, tell_redacted, write_files
+from cannery.cli.exporting import choose_conversations, make_redactor, report_redacted, write_files
 from cannery.cli.exports import written
 from cannery.cli.files import note, writing
 from cannery.cli.parser import Parser
@@ -96,7 +96,7 @@ def run(options: argparse.Namespace) -> int:
                         file.write(piece.data)
                         progress.advance()
     if redactor is not None:
-        tell_redacted(redactor, options)
+        report_redacted(redactor, options)
     if options.output and not options.dry_run:
         told = f"{options.output}: {counted(len(chosen), 'conversation')} as {form}"
         note(told, quiet=options.quiet)

@@ -58,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         write_json({**msgspec.to_builtins(freed), "expired": msgspec.to_builtins(expired)})
         return DONE
-    _tell(expired, is_dry_run=options.dry_run)
+    _print_expired(expired, is_dry_run=options.dry_run)
     verb = "would free" if freed.is_dry_run else "freed"
     parts = [counted(len(freed.conversations), "conversation"), counted(freed.contents, "content")]
     print(f"{verb} {', '.join(parts)}, {size_text(freed.freed_bytes)}")
@@ -101,7 +101,7 @@ def _same(one: str, other: str) -> bool:
     return Path(one).expanduser().absolute() == Path(other).expanduser().absolute()
 
 
-def _tell(expired: Sequence[Expired], *, is_dry_run: bool) -> None:
+def _print_expired(expired: Sequence[Expired], *, is_dry_run: bool) -> None:
     counts = Counter((one.scope, one.keep_days) for one in expired)
     verb = "would delete" if is_dry_run else "deleted"
     for (scope, days), count in sorted(counts.items()):

@@ -12,7 +12,7 @@ import msgspec
 
 from cannery.cli.complaints import DONE, WRONG, Complaint, Misuse, choose
 from cannery.cli.files import as_path, note, shown, write_json
-from cannery.cli.import_report import conclude, discover, list_formats, tell
+from cannery.cli.import_report import discover, list_formats, print_file_report, print_totals
 from cannery.cli.parser import Parser
 from cannery.cli.progress import Progress
 from cannery.cli.stores import find_place, is_there, opened
@@ -76,7 +76,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         write_json([msgspec.to_builtins(summary) for summary in found])
     elif found:
-        conclude(options, found)
+        print_totals(options, found)
     failed = len(found) < len(done) or any(summary.problems for summary in found)
     return WRONG if failed else DONE
 
@@ -115,5 +115,5 @@ def _import(
             note(f"{name}: {error}", quiet=options.quiet)
             return None
     summary.path = shown(name)
-    tell(options, summary)
+    print_file_report(options, summary)
     return summary

@@ -96,7 +96,7 @@ def _rotate(options: argparse.Namespace, keys: Encryption) -> int:
 def _destroy(options: argparse.Namespace, keys: Encryption, source: KeySource) -> int:
     scope = options.scope or ""
     named = harmless(f"scope {scope!r}" if scope else "the scope without a name")
-    if not options.yes and not _agreed(f"Make everything in {named} unreadable for ever?"):
+    if not options.yes and not _confirmed(f"Make everything in {named} unreadable for ever?"):
         return WRONG
     keys.destroy(scope)
     if options.json:
@@ -113,7 +113,7 @@ def _destroy(options: argparse.Namespace, keys: Encryption, source: KeySource) -
     return DONE
 
 
-def _agreed(question: str) -> bool:
+def _confirmed(question: str) -> bool:
     if not sys.stdin.isatty():
         raise Misuse("destroying a key needs a yes", "Add --yes")
     sys.stderr.write(f"{question} [y/N] ")

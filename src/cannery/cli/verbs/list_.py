@@ -9,7 +9,7 @@ from cannery.cli.complaints import DONE
 from cannery.cli.files import note, write_json
 from cannery.cli.filters import add_filters, nothing_found, select
 from cannery.cli.parser import Parser, whole
-from cannery.cli.stores import find_place, is_there, opened, shortened, tell_locked
+from cannery.cli.stores import find_place, is_there, opened, report_locked_scopes, shortened
 from cannery.cli.tables import table
 from cannery.cli.terminal import harmless, is_terminal, one_line, page
 from cannery.cli.times import ago
@@ -55,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
         with opened(options) as store:
             found = select(store, options)
             if any((options.tag, options.model, options.client, options.session)):
-                tell_locked(store, options)
+                report_locked_scopes(store, options)
             names = [summary.identifier for summary in found]
             short = shortened(store, names if is_terminal() else ())
             if not options.json:

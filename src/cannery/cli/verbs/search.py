@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from cannery.cli.complaints import DONE, WRONG, choose
 from cannery.cli.files import note, write_json
 from cannery.cli.parser import Parser, whole
-from cannery.cli.stores import opened, shortened, tell_locked
+from cannery.cli.stores import opened, report_locked_scopes, shortened
 from cannery.cli.terminal import ROLE_COLOURS, harmless, is_terminal, one_line, page, paint
 from cannery.cli.times import parse_time
 from cannery.messages.role import Role
@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
             until=parse_time(options.until) if options.until else None,
             limit=options.limit,
         )
-        tell_locked(store, options)
+        report_locked_scopes(store, options)
         short = shortened(store, {hit.identifier for hit in hits} if is_terminal() else ())
     if options.json:
         write_json(

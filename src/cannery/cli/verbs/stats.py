@@ -11,7 +11,7 @@ from cannery.cli.complaints import DONE
 from cannery.cli.files import note, write_json, writing
 from cannery.cli.parser import Parser, whole
 from cannery.cli.progress import Progress
-from cannery.cli.store_counts import Census, disk_size, take
+from cannery.cli.store_counts import Census, count_store, disk_size
 from cannery.cli.stores import find_place, opened
 from cannery.cli.terminal import ROLE_COLOURS, harmless, paint
 from cannery.storage.exchanges import Costs, records_since
@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
         opened(options) as store,
         Progress("counting", unit="conversations", quiet=options.quiet) as progress,
     ):
-        census = take(store, progress)
+        census = count_store(store, progress)
         costs = Costs.of(records_since(store))
     census.disk_bytes = disk_size(place)
     days = plots.recent_days(census.by_day, max(options.days, 1))

@@ -73,7 +73,7 @@ def run(options: argparse.Namespace) -> int:
     if options.source is not None:
         options.source = choose_dialect(options.source)
     with reading(options.file) as file:
-        source = translating.look(file, options.file, is_lines=options.lines)
+        source = translating.detect_form(file, options.file, is_lines=options.lines)
         if source.form == "lines" and not translating.is_stream(options, source.head):
             first = source.head.lstrip().partition(b"\n")[0]
             found = translating.identify(options, first)

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from cannery.doctor.contract import Judged, Object
-from cannery.doctor.images import look_at
+from cannery.doctor.images import read_image
 from cannery.doctor.json_paths import at, objects, put, remove
 from cannery.doctor.shared import legal_name
 from cannery.wire.markers import NO_RESULT, orphan_text, system_envelope
@@ -159,7 +159,7 @@ def replace_media(judged: Judged, path: Path) -> str | None:
     """Replace an image or a file that cannot be sent by a line of text."""
     block = at(judged.body, path)
     source = block.get("source") or {}
-    picture = look_at(source.get("data"))
+    picture = read_image(source.get("data"))
     kind = source.get("media_type") or picture.media_type or "unknown type"
     size = f", {picture.width}×{picture.height} pixels" if picture.width else ""
     note: Object = {"type": "text", "text": f"[{block.get('type')} left out: {kind}{size}]"}
@@ -172,7 +172,7 @@ def replace_media(judged: Judged, path: Path) -> str | None:
 def correct_media_type(judged: Judged, path: Path) -> str | None:
     """Set the media type of an image to the one of its bytes."""
     source = at(judged.body, path)["source"]
-    proven = look_at(source.get("data")).media_type
+    proven = read_image(source.get("data")).media_type
     if at(judged.body, path)["type"] == "image" and not str(proven).startswith("image/"):
         return replace_media(judged, path)
     source["media_type"] = proven

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from cannery.doctor.contract import Broken, Judged, Object
-from cannery.doctor.images import decoded, look_at, split_data_url
+from cannery.doctor.images import decoded, read_image, split_data_url
 from cannery.doctor.json_paths import at, put, shown, walk
 from cannery.doctor.providers._fields import Fields
 from cannery.doctor.providers._openai_models import model_of
@@ -63,7 +63,7 @@ def _image(url: Any, path: Path) -> Iterator[tuple[str, Broken]]:
             yield "media-type", (path, f"{shown(media_type)} is not JPEG, PNG, GIF or WebP")
             return
         broken = list(broken_picture(data, media_type, path, compares=False))
-        if not broken and not is_image(look_at(data).media_type):
+        if not broken and not is_image(read_image(data).media_type):
             yield "media-type", (path, "the bytes are not those of a JPEG, PNG, GIF or WebP image")
         yield from broken
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from cannery.dialects.anthropic_messages.models import rules_for
 from cannery.doctor.contract import SETTINGS, WARNING, Broken, Check, Judged, Object
-from cannery.doctor.images import decoded, look_at
+from cannery.doctor.images import decoded, read_image
 from cannery.doctor.json_paths import is_blank, objects, shown
 from cannery.doctor.providers import _anthropic_fixes as fixes
 from cannery.doctor.providers._anthropic_blocks import (
@@ -307,7 +307,7 @@ def _wide(judged: Judged) -> Iterator[Broken]:
     for path, block in images:
         if (block.get("transformations") or {}).get("oversized_image") == "downsize":
             continue
-        picture = look_at((_inline(block) or {}).get("data"))
+        picture = read_image((_inline(block) or {}).get("data"))
         if picture.longest > limit:
             yield path, f"the image has {size_words(picture)}; {limit} are allowed{many}"
 

@@ -33,7 +33,7 @@ from cannery.storage import Tree
 from cannery.titles import title_of, typed_text
 from cannery.viewer.addresses import ROOT, below, conversation_address
 from cannery.viewer.answers import Asked
-from cannery.viewer.pages.conversation import look, tabs
+from cannery.viewer.pages.conversation import load_shown, tabs
 from cannery.viewer.pages.layout import crumbs, document
 from cannery.viewer.visible import one_line
 from cannery.wording import counted
@@ -57,7 +57,7 @@ class Branch(Struct, frozen=True):
 
 def tree_page(asked: Asked, identifier: str) -> Iterator[bytes]:
     """Render the map and the list."""
-    shown = look(asked, identifier)
+    shown = load_shown(asked, identifier)
     found = branches_of(asked, identifier)
     content = [
         div(".page")[

@@ -15,7 +15,7 @@ from cannery.viewer.alignment import Different, Same, align
 from cannery.viewer.answers import Asked
 from cannery.viewer.arrangement import Placed
 from cannery.viewer.differences import word_changes
-from cannery.viewer.pages.conversation import Shown, look
+from cannery.viewer.pages.conversation import Shown, load_shown
 from cannery.viewer.pages.layout import crumbs, document
 from cannery.viewer.visible import one_line, visible
 from cannery.wording import counted, message_text
@@ -46,7 +46,7 @@ def _sides(asked: Asked) -> tuple[Shown, Shown]:
     names = asked.query.get("a", ""), asked.query.get("b", "")
     if not all(names):
         raise InputError("compare what? Give two conversations: /ui/compare?a=ID&b=ID")
-    left, right = (look(asked, name) for name in names)
+    left, right = (load_shown(asked, name) for name in names)
     for shown in (left, right):
         if shown.window.length > MOST:
             raise InputError(

@@ -101,7 +101,7 @@ class Shown(Struct):
         return Costs.of(record for record in self.records if record.conversation == name)
 
 
-def look(asked: Asked, identifier: str) -> Shown:
+def load_shown(asked: Asked, identifier: str) -> Shown:
     """Load a conversation; ConversationNotFoundError if the caller cannot see it."""
     conversation = asked.store.get(identifier)
     metadata = conversation.metadata
@@ -140,7 +140,7 @@ def number(query: Mapping[str, str], name: str) -> int | None:
 def conversation_page(asked: Asked, identifier: str, token: str) -> Iterator[bytes]:
     """Render the page, or more messages of it."""
     try:
-        shown = look(asked, identifier)
+        shown = load_shown(asked, identifier)
     except ConversationNotFoundError:
         said = asked.running.asked(identifier)
         if said is None:
@@ -443,7 +443,7 @@ def _delete(identifier: str, token: str) -> Element:
 def conversation_data(asked: Asked, identifier: str) -> dict[str, Any]:
     """The conversation as JSON values: of a long one, the requested window."""
     try:
-        shown = look(asked, identifier)
+        shown = load_shown(asked, identifier)
     except ConversationNotFoundError:
         said = asked.running.asked(identifier)
         if said is None:

@@ -53,10 +53,10 @@ from cannery.viewer.marks import (
     body_runs,
     place_text,
     served_dialects,
-    speak,
+    write_request,
 )
 from cannery.viewer.messages import mark_html
-from cannery.viewer.pages.conversation import Shown, look, tabs
+from cannery.viewer.pages.conversation import Shown, load_shown, tabs
 from cannery.viewer.pages.layout import crumbs, document
 from cannery.viewer.visible import one_line, visible
 from cannery.wording import counted, message_text
@@ -67,7 +67,7 @@ _MOST_LINES = 30_000
 
 def as_page(asked: Asked, identifier: str) -> Iterator[bytes]:
     """Render the body beside the conversation, with all marks."""
-    shown = look(asked, identifier)
+    shown = load_shown(asked, identifier)
     spoken = _spoken(asked, shown)
     history = _history(shown)
     name = f"{one_line(shown.title, 60)} as {spoken.dialect}"
@@ -93,7 +93,7 @@ def as_data(asked: Asked, identifier: str) -> dict[str, Any]:
     """The page as JSON values."""
     import msgspec
 
-    spoken = _spoken(asked, look(asked, identifier))
+    spoken = _spoken(asked, load_shown(asked, identifier))
     return {
         "dialect": spoken.dialect,
         "model": spoken.model or None,
@@ -122,7 +122,7 @@ def _spoken(asked: Asked, shown: Shown) -> Spoken:
         raise InputError(f"no dialect {wanted[:60]!r}; known: {', '.join(served_dialects())}")
     _check_length(shown)
     model = asked.query.get("model", "").strip()
-    return speak(shown.asking(_history(shown), model), wanted)
+    return write_request(shown.asking(_history(shown), model), wanted)
 
 
 def _check_length(shown: Shown) -> None:
@@ -307,7 +307,7 @@ def curl_text(asked: Asked, spoken: Spoken, source: str, body: bytes | None = No
 
 def body_of(asked: Asked, identifier: str) -> Spoken:
     """The conversation in the dialect and for the model of a query; InputError if it cannot be sent."""
-    spoken = _spoken(asked, look(asked, identifier))
+    spoken = _spoken(asked, load_shown(asked, identifier))
     if spoken.refusal:
         raise InputError(spoken.refusal)
     return spoken
@@ -318,7 +318,7 @@ def body_of(asked: Asked, identifier: str) -> Spoken:
 
 def doctor_page(asked: Asked, identifier: str) -> Iterator[bytes]:
     """Render the findings for every provider."""
-    shown = look(asked, identifier)
+    shown = load_shown(asked, identifier)
     found = _examined(shown)
     content = [
         div(".page")[
@@ -398,7 +398,7 @@ def _codes(spoken: Spoken, *kinds: str) -> Node:
 
 def doctor_data(asked: Asked, identifier: str) -> dict[str, Any]:
     """The page as JSON values: the losses and repairs of each provider, by message."""
-    shown = look(asked, identifier)
+    shown = load_shown(asked, identifier)
     return {
         "id": identifier,
         "providers": [
