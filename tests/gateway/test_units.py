@@ -338,7 +338,7 @@ def test_telemetry_is_off_unless_an_exporter_is_configured() -> None:
                     "thoughtsTokenCount": 3,
                 },
             },
-            Usage(4704, 10, 0, 0),
+            Usage(4704, 10, reasoning=3),
         ),
         (
             "openai_chat",
@@ -351,7 +351,7 @@ def test_telemetry_is_off_unless_an_exporter_is_configured() -> None:
                     "cache_read_input_tokens": 40,
                 },
             },
-            Usage(50, 2, 40, 0),
+            Usage(50, 2, 40),
         ),
         (
             "anthropic_messages",
@@ -359,7 +359,25 @@ def test_telemetry_is_off_unless_an_exporter_is_configured() -> None:
                 "content": [],
                 "usage": {"input_tokens": 5, "output_tokens": 2, "cache_read_input_tokens": 40},
             },
-            Usage(45, 2, 40, 0),
+            Usage(45, 2, 40),
+        ),
+        (
+            "openai_chat",
+            {
+                "choices": [],
+                "usage": {
+                    "prompt_tokens": 30,
+                    "completion_tokens": 10,
+                    "total_tokens": 140,
+                    "completion_tokens_details": {"reasoning_tokens": 100},
+                },
+            },
+            Usage(30, 110, reasoning=100),
+        ),
+        (
+            "mistral_chat",
+            {"choices": [], "usage": {"prompt_tokens": 9, "num_cached_tokens": 4}},
+            Usage(9, 0, 4),
         ),
     ],
 )

@@ -16,7 +16,8 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from cannery.dialects import all_dialects
 from cannery.messages import Usage
 from cannery.wire.contract import Dialect
-from cannery.wire.service import TokenFields
+from cannery.wire.counts import Counts
+from cannery.wire.service import Replies
 
 
 class _Speaker(Struct):
@@ -42,11 +43,11 @@ def _request_decoder(
 
 
 @lru_cache(maxsize=64)
-def _reply_decoder(fields: tuple[str, ...], tokens: str) -> Callable[[bytes], Any]:
+def _reply_decoder(fields: tuple[str, ...], usage: str) -> Callable[[bytes], Any]:
     """A decoder for the facts in a reply with these fields."""
     found: list[tuple[str, Any, Any]] = [
         ("id", str | None, None),
-        *([(tokens, dict[str, Any] | None, None)] if tokens else ()),
+        *([(usage, dict[str, Any] | None, None)] if usage else ()),
         *((name, list[Raw] | dict[str, Raw] | str | UnsetType, UNSET) for name in fields),
     ]
     return msgspec.json.Decoder(msgspec.defstruct("_Reply", found)).decode
@@ -100,25 +101,31 @@ def gist(dialect: Dialect, body: bytes) -> Gist | None:
     """The facts of a whole reply, or None if it is not a reply of the dialect."""
     replies = dialect.service.replies
     try:
-        seen = _reply_decoder(replies.fields, replies.tokens.field)(body)
+        seen = _reply_decoder(replies.fields, replies.usage)(body)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return None
     if replies.fields and all(getattr(seen, name) is UNSET for name in replies.fields):
         return None
-    told = _told(seen, body, replies.tokens) or {}
-    return Gist(_usage(told, replies.tokens), seen.id)
+    return Gist(_usage(seen, body, replies), seen.id)
 
 
-def _told(seen: Any, body: bytes, fields: TokenFields) -> Any:
-    """The usage object, which may be the body itself."""
-    if fields.field:
-        return getattr(seen, fields.field)
-    names = {*fields.input, *fields.output, *fields.cache_read, *fields.cache_write}
+def _usage(seen: Any, body: bytes, replies: Replies) -> Usage:
+    """The usage of a reply, whose counts may be fields of the body itself."""
+    counts = replies.counts
+    if counts is None:
+        return Usage()
+    told = getattr(seen, replies.usage) if replies.usage else _counted(body, counts)
+    found = counts.read(told)
+    return found if isinstance(found, Usage) else Usage()
+
+
+def _counted(body: bytes, counts: Counts) -> dict[str, Any]:
     try:
-        counted: dict[str, Raw] = _split(body)
+        fields: dict[str, Raw] = _split(body)
     except msgspec.MsgspecError:
-        return None
-    return {name: msgspec.json.decode(counted[name]) for name in names if name in counted}
+        return {}
+    paths = [path for path in counts.paths.values() if path in fields]
+    return {path: msgspec.json.decode(fields[path]) for path in paths}
 
 
 _split = msgspec.json.Decoder(dict[str, Raw]).decode
@@ -127,7 +134,7 @@ _split = msgspec.json.Decoder(dict[str, Raw]).decode
 @lru_cache(maxsize=1)
 def _counts_decoder() -> Callable[[bytes], Any]:
     """A decoder for only the token counts in a body, under the names of every dialect."""
-    names = {dialect.service.replies.tokens.field for dialect in all_dialects()} - {""}
+    names = {dialect.service.replies.usage for dialect in all_dialects()} - {""}
     fields: list[tuple[str, Any, Any]] = [(name, dict[str, Any] | None, None) for name in names]
     return msgspec.json.Decoder(msgspec.defstruct("_Counts", fields)).decode
 
@@ -136,31 +143,7 @@ def usage_of(body: bytes) -> Usage | None:
     """The usage in a body of any kind, under the names of any dialect; None if there is none."""
     seen = _counts_decoder()(body)
     for dialect in all_dialects():
-        fields = dialect.service.replies.tokens
-        told = _told(seen, body, fields)
-        usage = _usage(told, fields) if told else None
-        if usage is not None and (usage.input or usage.output):
+        usage = _usage(seen, body, dialect.service.replies)
+        if usage.input or usage.output:
             return usage
     return None
-
-
-def _usage(told: dict[str, Any], fields: TokenFields) -> Usage:
-    """The usage of a reply."""
-    return Usage(
-        _sum(told, fields.input),
-        _sum(told, fields.output),
-        _sum(told, fields.cache_read),
-        _sum(told, fields.cache_write),
-    )
-
-
-def _sum(told: dict[str, Any], names: tuple[str, ...]) -> int:
-    total = 0
-    for name in names:
-        outer, _, inner = name.partition(".")
-        value = told.get(outer)
-        if inner and type(value) is dict:
-            value = value.get(inner)
-        if type(value) is int:
-            total += value
-    return total

@@ -10,6 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from cannery.wire.counts import Counts
 from cannery.wire.framing import SSE, Framing
 
 # The creation time that model lists give for a model of unknown age: 2026-01-01, in seconds since 1970.
@@ -42,25 +43,16 @@ class Headers(Struct, frozen=True, gc=False):
     name_error: Callable[[Any], str] | None = None
 
 
-class TokenFields(Struct, frozen=True, gc=False):
-    """The token counts of a response: the field, and the names in it whose counts are added.
-
-    A name with a dot leads into an object; without a field the counts are at the top level of the response.
-    """
-
-    field: str = "usage"
-    input: tuple[str, ...] = ("prompt_tokens",)
-    output: tuple[str, ...] = ("completion_tokens",)
-    cache_read: tuple[str, ...] = ("prompt_tokens_details.cached_tokens",)
-    cache_write: tuple[str, ...] = ()
-
-
 class Replies(Struct, frozen=True, gc=False):
-    """The shape of whole responses: id prefixes, fields of which each response has one, and token fields."""
+    """The shape of whole responses: id prefixes, fields of which each response has one, and token counts.
+
+    ``usage`` is the field with the counts; without one they are at the top level of the response.
+    """
 
     id_prefix: str = ""
     fields: tuple[str, ...] = ()
-    tokens: TokenFields = TokenFields()
+    counts: Counts | None = None
+    usage: str = "usage"
     # Whether responses have fields that a request must not send back.
     has_own_fields: bool = False
 

@@ -15,6 +15,7 @@ from cannery.dialects.anthropic_messages.hosted import HOSTED
 from cannery.dialects.anthropic_messages.models import NAME, RULES, rules_for
 from cannery.dialects.anthropic_messages.reading import read_request
 from cannery.dialects.anthropic_messages.responses import (
+    COUNTS,
     read_error,
     read_response,
     write_error,
@@ -45,7 +46,6 @@ from cannery.wire.service import (
     Replies,
     Service,
     Streams,
-    TokenFields,
 )
 from cannery.wire.signs import (
     Evidence,
@@ -139,13 +139,7 @@ SERVICE = Service(
     replies=Replies(
         "msg_",
         ("content",),
-        # Cache reads and writes are counted apart from the other input.
-        TokenFields(
-            input=("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"),
-            output=("output_tokens",),
-            cache_read=("cache_read_input_tokens",),
-            cache_write=("cache_creation_input_tokens",),
-        ),
+        COUNTS,
     ),
     streams=Streams(endings=(b"message_stop", b"event: error", b'"type":"error"')),
     models=Models(_describe_model, _list_models, "?limit=1000"),

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from cannery.dialects.bedrock_converse.hosted import HOSTED
 from cannery.dialects.bedrock_converse.reading import KINDS, read_request
 from cannery.dialects.bedrock_converse.responses import (
+    COUNTS,
     MODELLED_ANSWER,
     read_response,
     write_response,
@@ -29,7 +30,7 @@ from cannery.roles.vocabularies import ANTHROPIC
 from cannery.wire.aliasing import aliased
 from cannery.wire.contract import Dialect, Route, Rules
 from cannery.wire.framing import AWS_EVENT_STREAM
-from cannery.wire.service import Replies, Service, Streams, TokenFields
+from cannery.wire.service import Replies, Service, Streams
 from cannery.wire.signs import Evidence, Sign, blocks, both, has, listed
 
 RULES = Rules(
@@ -90,13 +91,7 @@ DIALECT = Dialect(
         replies=Replies(
             "",
             ("output",),
-            # Cache reads and writes are counted apart from the other input.
-            TokenFields(
-                input=("inputTokens", "cacheReadInputTokens", "cacheWriteInputTokens"),
-                output=("outputTokens",),
-                cache_read=("cacheReadInputTokens",),
-                cache_write=("cacheWriteInputTokens",),
-            ),
+            COUNTS,
         ),
         count=lambda tokens: {"inputTokens": tokens},
         counted=("input", "converse"),

@@ -12,6 +12,7 @@ from typing import Any
 
 from cannery.dialects.cohere_chat.reading import PLAN, read_request
 from cannery.dialects.cohere_chat.responses import (
+    COUNTS,
     read_error,
     read_response,
     write_error,
@@ -27,7 +28,7 @@ from cannery.dialects.cohere_chat.streams import CohereStreamReader, CohereStrea
 from cannery.dialects.cohere_chat.writing import write_request
 from cannery.wire.aliasing import aliased
 from cannery.wire.contract import Dialect, Route, Rules
-from cannery.wire.service import Headers, Host, Models, Replies, Service, Streams, TokenFields
+from cannery.wire.service import Headers, Host, Models, Replies, Service, Streams
 from cannery.wire.signs import (
     Evidence,
     Sign,
@@ -106,9 +107,7 @@ DIALECT = Dialect(
         replies=Replies(
             "",
             ("message",),
-            TokenFields(
-                "usage", ("tokens.input_tokens",), ("tokens.output_tokens",), ("cached_tokens",)
-            ),
+            COUNTS,
             has_own_fields=True,
         ),
         streams=Streams(endings=(b'"message-end"',)),

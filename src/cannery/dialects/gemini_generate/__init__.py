@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from cannery.dialects.gemini_generate.forms import NAME, camel, read_form, snake
 from cannery.dialects.gemini_generate.hosted import HOSTED
 from cannery.dialects.gemini_generate.reading import read_request
-from cannery.dialects.gemini_generate.responses import read_response, write_response
+from cannery.dialects.gemini_generate.responses import COUNTS, read_response, write_response
 from cannery.dialects.gemini_generate.settings import (
     MODELLED_ANSWER,
     TABLE,
@@ -34,7 +34,7 @@ from cannery.wire.bodies import Object
 from cannery.wire.contract import Dialect, Piece, Route, Variant
 from cannery.wire.losses import Report
 from cannery.wire.residues import own_residue, recall_settings
-from cannery.wire.service import VERTEX_BASE, Models, Replies, Service, Streams, TokenFields
+from cannery.wire.service import VERTEX_BASE, Models, Replies, Service, Streams
 from cannery.wire.signs import Evidence, Sign, has, holds_turns
 
 
@@ -78,12 +78,8 @@ SERVICE = Service(
     replies=Replies(
         "",
         ("candidates", "promptFeedback"),
-        TokenFields(
-            field="usageMetadata",
-            input=("promptTokenCount", "toolUsePromptTokenCount"),
-            output=("candidatesTokenCount", "thoughtsTokenCount"),
-            cache_read=("cachedContentTokenCount",),
-        ),
+        COUNTS,
+        "usageMetadata",
     ),
     streams=Streams(
         endings=(b"finishReason", b"blockReason", b'"error"'),

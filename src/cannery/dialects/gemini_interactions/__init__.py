@@ -16,6 +16,7 @@ from typing import Any
 from cannery.dialects.gemini_interactions.hosted import HOSTED
 from cannery.dialects.gemini_interactions.reading import CONTENTS, read_request
 from cannery.dialects.gemini_interactions.responses import (
+    COUNTS,
     read_response,
     write_error,
     write_response,
@@ -36,7 +37,7 @@ from cannery.families.gemini.service import HEADERS, HOST
 from cannery.roles.vocabularies import GEMINI
 from cannery.wire.aliasing import aliased
 from cannery.wire.contract import Dialect, Route
-from cannery.wire.service import Continuing, Replies, Service, Streams, TokenFields
+from cannery.wire.service import Continuing, Replies, Service, Streams
 from cannery.wire.signs import Evidence, Sign, both, has
 
 # Item types of its input that only this dialect has.
@@ -91,11 +92,7 @@ DIALECT = Dialect(
         replies=Replies(
             "v1_",
             ("status",),
-            TokenFields(
-                input=("total_input_tokens", "total_tool_use_tokens"),
-                output=("total_output_tokens", "total_thought_tokens"),
-                cache_read=("total_cached_tokens",),
-            ),
+            COUNTS,
         ),
         streams=Streams(
             endings=(b"interaction.completed", b"event: error"),

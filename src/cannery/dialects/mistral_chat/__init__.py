@@ -98,7 +98,7 @@ DIALECT = Dialect(
             returned=("mistral-correlation-id", "x-ratelimit-*"),
             agents=("mistral-client", "mistralai"),
         ),
-        replies=Replies("", ("choices",), has_own_fields=True),
+        replies=Replies("", ("choices",), SHAPE.counts, has_own_fields=True),
         streams=Streams(endings=(b"data: [DONE]", b"data:[DONE]")),
         passed=(
             *("/agents", "/audio", "/batch", "/embeddings", "/files", "/fim", "/fine_tuning"),

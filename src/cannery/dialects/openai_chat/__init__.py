@@ -101,7 +101,7 @@ DIALECT = Dialect(
     service=Service(
         host=HOST,
         headers=HEADERS,
-        replies=Replies("chatcmpl-", ("choices",), has_own_fields=True),
+        replies=Replies("chatcmpl-", ("choices",), SHAPE.counts, has_own_fields=True),
         streams=Streams(endings=(b"data: [DONE]", b"data:[DONE]"), tells_usage=False),
         passed=PASSED,
         is_anywhere=True,

@@ -14,7 +14,7 @@ from typing import Any
 from cannery.dialects.openai_responses.forms import form_words
 from cannery.dialects.openai_responses.hosted import HOSTED
 from cannery.dialects.openai_responses.reading import read_request
-from cannery.dialects.openai_responses.responses import read_response, write_response
+from cannery.dialects.openai_responses.responses import COUNTS, read_response, write_response
 from cannery.dialects.openai_responses.settings import (
     MODELLED_ANSWER,
     NAME,
@@ -34,7 +34,7 @@ from cannery.wire.contract import Dialect, Piece, Route, Rules
 from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
 from cannery.wire.residues import own_residue, recall_settings
-from cannery.wire.service import Continuing, Replies, Service, Streams, TokenFields
+from cannery.wire.service import Continuing, Replies, Service, Streams
 from cannery.wire.signs import Evidence, Sign, asks, has
 from cannery.wire.turns import is_prefill
 
@@ -147,11 +147,7 @@ DIALECT = Dialect(
         replies=Replies(
             "resp_",
             ("output",),
-            TokenFields(
-                input=("input_tokens",),
-                output=("output_tokens",),
-                cache_read=("input_tokens_details.cached_tokens",),
-            ),
+            COUNTS,
         ),
         streams=Streams(
             endings=(

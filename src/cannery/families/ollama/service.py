@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from cannery.errors import DialectError
-from cannery.families.ollama.answers import Shape, write_time
+from cannery.families.ollama.answers import COUNTS, Shape, write_time
 from cannery.messages import digests
 from cannery.messages.checked import now
 from cannery.wire.bodies import read_object
 from cannery.wire.contract import Rules
 from cannery.wire.framing import NDJSON
-from cannery.wire.service import Headers, Models, Replies, Service, Streams, TokenFields
+from cannery.wire.service import Headers, Models, Replies, Service, Streams
 
 RULES = Rules(cache_marks=0, knows_developer=False, takes_reasoning_text=True)
 _MODIFIED = "2026-01-01T00:00:00Z"
@@ -87,11 +87,10 @@ def _idle(shape: Shape) -> Callable[[bytes], dict[str, Any] | None]:
 
 def ollama_service(shape: Shape) -> Service:
     """The service of one of the two APIs."""
-    tokens = TokenFields("", ("prompt_eval_count",), ("eval_count",), ())
     endings = (b'"done":true', b'"done": true', b'"error"')
     return Service(
         headers=Headers(agents=("ollama",)),
-        replies=Replies("", shape.said[:1], tokens, has_own_fields=True),
+        replies=Replies("", shape.said[:1], COUNTS, "", has_own_fields=True),
         streams=Streams(NDJSON, endings=endings, by_default=True),
         models=Models(_describe_model, _list_models, show=_show_model),
         version={"version": "0.12.0"},
