@@ -29,6 +29,7 @@ AGENTS: tuple[tuple[str, str, str, list[Said], str], ...] = (
 
 
 def delegated_recordings() -> Iterator[Recording]:
+    yield _forked()
     for name, dialect, user_agent, opening, rules in AGENTS:
         yield _delegated(
             Recording(f"{name}-subagent", dialect, {"user-agent": user_agent}), opening, rules
@@ -56,4 +57,37 @@ def _delegated(recording: Recording, opening: list[Said], rules: str) -> Recordi
         said += [*started.texts, *finished.texts, f"{THANKS}, and once more {turn}"]
     recording.ask(history, answer("Hello."))
     recording.expected["conversations"]["subagent"] = 2
+    return recording.expect("main", *said, "Hello.")
+
+
+def _forked() -> Recording:
+    """Two sub-agents of Qwen Code that have their parent's history: one goes on before the parent does, one after."""
+    recording = Recording(
+        "qwen-code-forked-subagent", "openai_chat", {"user-agent": "QwenCode/0.15.10"}
+    )
+    history = [user("Please let a fork do this")]
+    said = ["Please let a fork do this"]
+    for turn in (1, 2):
+        recording.turn = turn
+        wanted = f"{TASK}, number {turn}"
+        started = answer(f"I ask a fork, number {turn}.", wanted)
+        recording.ask(history, started)
+        history += [started, result(wanted, "Fork started — processing in background")]
+        rules = "<fork-boilerplate>\nYou are a forked worker process.\n</fork-boilerplate>"
+        task = [*history, user(f"{rules}\n\nDirective: {wanted}")]
+        task += [answer("Understood. Executing directive now."), user("Begin.")]
+        reading = answer(f"I will read the notes, as fork {turn}.", f"call_{turn}_of_the_fork")
+        going_on = answer(f"The fork works, number {turn}.")
+        if turn == 2:
+            recording.ask(history, going_on)
+        recording.ask(task, reading, kind="subagent")
+        done = [*task, reading, result(f"call_{turn}_of_the_fork", "one two three")]
+        recording.ask(done, answer(f"Three words, says fork {turn}."), kind="subagent")
+        if turn == 1:
+            recording.ask(history, going_on)
+        history += [going_on, user(f"{THANKS}, and once more {turn}")]
+        said += [*started.texts, *going_on.texts, f"{THANKS}, and once more {turn}"]
+    recording.ask(history, answer("Hello."))
+    recording.expected["conversations"]["subagent"] = 2
+    recording.expected["has_calls"] = True
     return recording.expect("main", *said, "Hello.")

@@ -59,11 +59,13 @@ class Kept:
         self.filed: list[dict[str, Any]] = []
         self.conversations: dict[str, Any] = {}
         self.said: dict[str, list[tuple[str, str]]] = {}
+        self.calls: dict[str, str | None] = {}
         self.is_sound = False
 
     def read(self, store: Store) -> None:
         for one in store.list(kinds=None):
             self.conversations[one.identifier] = one
+            self.calls[one.identifier] = store.get(one.identifier).metadata.call
             self.said[one.identifier] = [
                 (canister.role.value, _text(canister))
                 for canister in store.get(one.identifier).load()
@@ -367,6 +369,8 @@ def _check_others(found: Kept, expected: dict[str, Any]) -> None:
     assert not mains & (sides | agents)
     assert len(agents) == expected["conversations"]["subagent"]
     assert all(kinds[one] == "subagent" and found.ancestors(one) for one in agents)
+    if expected.get("has_calls"):
+        assert all(found.calls[one] for one in agents)
     assert not {kinds[one] for one in sides} & {"", "subagent", "compaction"}
     if expected.get("has_linked_sides"):
         assert all(not mains.isdisjoint(found.ancestors(one)) for one in sides)

@@ -17,6 +17,7 @@ Recorded with the versions of November 2026.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
@@ -37,6 +38,7 @@ _FIRST_FEW = 4
 _FIRST_HEADS = 8
 _LAST_HEADS = 16
 _SHORTEST_SUMMARY = 20
+_TASK = 16
 _SDK = re.compile(r"(OpenAI|Anthropic)/(Python|JS|Go|Java|Ruby|\w+) ([\w.-]{1,40})")
 _OTHER = re.compile(r"([\w.-]{1,40})/([\w.-]{1,40})")
 TITLE = "title"
@@ -69,7 +71,8 @@ class Client(Struct, frozen=True):
     ``agent`` is the id of a sub-agent that shares the session of its parent, ``parent_agent`` the sub-agent that began
     it. ``parent`` is the parent's session of a sub-agent that has its own. ``window`` ends with a number that increases
     when the history is replaced by a summary. ``rules`` occur in the instructions of sub-agents without an id; these
-    belong to the conversation in which a call gave them their task.
+    belong to the conversation in which a call gave them their task. ``task`` begins the text, behind their parent's
+    history, that gives sub-agents of another kind their task.
     """
 
     name: str
@@ -80,6 +83,7 @@ class Client(Struct, frozen=True):
     parent: tuple[Field, ...] = ()
     window: tuple[Field, ...] = ()
     rules: str = ""
+    task: str = ""
 
 
 class Sign(Struct, frozen=True):
@@ -141,6 +145,8 @@ def identify(header: Header, request: Request, body: bytes = b"") -> Identity:
         parent, kind = f"{client.name}:{above}", SUBAGENT
     elif client.rules and _has_rules(client.rules, request.conversation):
         kind = SUBAGENT
+    elif client.task and (task := _task_in(client.task, request.conversation)):
+        name, kind = f"{name or client.name}/{task}", SUBAGENT
     looked_at: Sequence[AnyCanister] = request.conversation
     if len(looked_at) > _FIRST_HEADS + _LAST_HEADS:
         looked_at = [*looked_at[:_FIRST_HEADS], *looked_at[-_LAST_HEADS:]]
@@ -304,6 +310,22 @@ def _has_rules(rules: str, history: Sequence[Any]) -> bool:
     return False
 
 
+def _task_in(beginning: str, history: Sequence[AnyCanister]) -> str:
+    """A name for the task of a sub-agent that has its parent's history; "" if there is none.
+
+    The call before it tells it from the same task at another time.
+    """
+    call = ""
+    for canister in history:
+        if canister.role is Role.Invocation:
+            call = canister.identifier  # type: ignore[union-attr]
+        elif canister.role is Role.User and _head(canister).startswith(beginning):
+            with contextlib.suppress(CanneryError):
+                text = f"{call} {canister.text}"  # type: ignore[union-attr]
+                return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:_TASK]
+    return ""
+
+
 def _quoted(sign: Sign, canisters: Sequence[Any]) -> str:
     """The model's text in the conversation that a request concerns, as far as the request repeats it."""
     said = next((one for one in reversed(canisters) if one.role is Role.User), None)
@@ -378,6 +400,7 @@ CLIENTS = (
         "qwen-code",
         re.compile(r"QwenCode/([\w.-]+)"),
         rules="You operate in non-interactive mode: do not ask the user questions",
+        task="<fork-boilerplate>",
     ),
     Client("goose", session=(_header("agent-session-id"),)),
     # Its Messages and Chat requests cannot be told apart from those of the SDKs.

@@ -191,6 +191,10 @@ class Filer:
         link = Link(identity.kind, identity.client, identity.version)
         if plan.kind == "repeat":
             return msgspec.structs.replace(link, kind=REPEAT)
+        if plan.kind == "fork" and plan.parent is not None and identity.kind == SUBAGENT:
+            # It has the history of its parent, and its task behind that.
+            here = Spot(plan.parent, plan.position)
+            return self._begun(link, here, entry.history()[plan.known :])
         if plan.kind == "new" and identity.kind == SUBAGENT and not identity.parent:
             return self._delegated(link, entry.history())
         parent = self._parent(identity) if plan.kind == "new" else None
@@ -201,14 +205,14 @@ class Filer:
         if parent is None:
             return link
         link = msgspec.structs.replace(link, parent=parent.identifier, began_at=parent.position)
-        if identity.kind != SUBAGENT:
+        return link if identity.kind != SUBAGENT else self._begun(link, parent, entry.history())
+
+    def _begun(self, link: Link, parent: Spot, history: Sequence[AnyCanister]) -> Link:
+        """A link with the call that gave a sub-agent its task."""
+        begun = self._call_of(parent, history)
+        if begun is None:
             return link
-        begun = self._call_of(parent, entry.history())
-        return (
-            link
-            if begun is None
-            else msgspec.structs.replace(link, began_at=begun.position, call=begun.call)
-        )
+        return msgspec.structs.replace(link, began_at=begun.position, call=begun.call)
 
     def _delegated(self, link: Link, history: Sequence[AnyCanister]) -> Link:
         """Link a sub-agent that names no parent with the one conversation of its program that gave it its task.
