@@ -384,4 +384,4 @@ def _spell_broken(encoded: bytes, value: Request | Response, name: str, report: 
 
 def locate_in(source: str | None, places: Places | None) -> Locate:
     """The function that turns places into paths of a body in its source's dialect."""
-    return Locator(places, None if source is None else find_dialect(source).control_paths)
+    return Locator(places, None if source is None else find_dialect(source).control_paths).path

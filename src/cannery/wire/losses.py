@@ -313,9 +313,11 @@ class Report(Struct):
         lost = _ordered(self.lost) if len(self.lost) > 1 else self.lost
         for code, place, detail, within in lost:
             severity, usual = CODES[code]
-            if within in _OF_FILES or place == _THINKING:
-                place, within = self._found(place, within)  # noqa: PLW2901 - as the source has it
-            path = "$" if place is None else _path(place, within, locate)
+            path = "$"
+            if place is not None:
+                if within in _OF_FILES or place == _THINKING:
+                    place, within = self._found(place, within)  # noqa: PLW2901 - as the source has it
+                path = _path(place, within, locate)
             found.append(Loss(code, severity, path, detail or usual))
         # Most losses have a path of their own.
         if len(found) > 1 and len({*map(_path_of, found)}) < len(found):
@@ -385,6 +387,8 @@ def real_losses(losses: Iterable[Loss]) -> tuple[Loss, ...]:
 
 
 def _path(place: int | str, within: str, locate: Locate) -> str:
+    if type(place) is int and not within:
+        return locate(place) or "$"
     if place == "":
         # A field of the body.
         return within.removeprefix(".") or "$"

@@ -122,25 +122,27 @@ class Locator(Struct):
     places: Places | None
     control_paths: ControlPaths | None
 
-    def __call__(self, place: int | str, is_message: bool = False) -> str:  # noqa: FBT001, FBT002 - see Locate
+    def path(self, place: int | str, is_message: bool = False) -> str:  # noqa: FBT001, FBT002 - see Locate
         """The path of a place, or of the wire message that holds it."""
-        if type(place) is not int:
-            return self._named(str(place))
-        noted = () if self.places is None else self.places.canisters
-        if place >= len(noted):
-            return f"conversation[{place}]"
-        return path_text(_message_of(noted[place]) if is_message else noted[place])
-
-    def _named(self, place: str) -> str:
         places = self.places
-        if place.startswith("@"):
+        if type(place) is not int:
+            return self._named(str(place), places)
+        if places is None or place >= len(places.canisters):
+            return f"conversation[{place}]"
+        noted = places.canisters[place]
+        return path_text(_message_of(noted) if is_message else noted)
+
+    def _named(self, place: str, places: Places | None) -> str:
+        if place[:1] == "@":
             return _setting(place, places, self.control_paths)
-        if place.startswith("#"):
+        if place[:1] == "#":
             # Below a canister: its position, and the path from there.
             found = _BELOW.match(place)
-            return self(int(found[1])) + found[2] if found else place
-        tool = None if places is None or not places.tools else _TOOL.fullmatch(place)
-        if tool is None or places is None or int(tool[1]) >= len(places.tools):
+            return self.path(int(found[1])) + found[2] if found else place
+        if places is None or not places.tools:
+            return place
+        tool = _TOOL.fullmatch(place)
+        if tool is None or int(tool[1]) >= len(places.tools):
             return place
         return path_text(places.tools[int(tool[1])])
 
