@@ -338,12 +338,13 @@ def report_lost_settings(
         return
     source = find_dialect(residue.dialect)
     modelled, references = source.modelled, source.references
-    if isinstance(value, Response):
+    if isinstance(value, Request):
+        if target is not None and target.takes_over is not None:
+            report.taken = target.takes_over(value, left)
+    else:
         references = {}
         if source.modelled_answer is not None:
             modelled = source.modelled_answer
-    elif target is not None and target.takes_over is not None:
-        report.taken = target.takes_over(value, left)
     if taken:
         report.take(taken)
     paths, defaults = source.control_paths, source.defaults

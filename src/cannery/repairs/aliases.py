@@ -169,22 +169,29 @@ def names_of(request: Request) -> frozenset[str]:
 
 def renamed_tools(request: Request, rules: Rules, report: Report) -> Request:
     """The request with tool names and tool choice in a form that the provider accepts."""
-    tools = request.tools
-    names = [tool.name for tool in tools]
-    if not all(map(matcher(rules.name_pattern), names)) or max(map(len, names)) > rules.name_length:
-        tools = tuple(
-            _renamed_tool(tool, rules, report, report.tool_place(index))
-            for index, tool in enumerate(tools)
-        )
-        if all(map(is_, tools, request.tools)):
-            tools = request.tools
+    names = [tool.name for tool in request.tools]
     choice = request.tool_choice
-    if isinstance(choice, ToolChoice) and choice.names:
+    if all(map(matcher(rules.name_pattern), names)) and max(map(len, names)) <= rules.name_length:
+        # A legal name stays, and so does a choice of it.
+        if choice is absent or not choice.names:
+            return request
+        tools = request.tools
+    else:
+        tools = _renamed_tools(request.tools, rules, report)
+    if choice is not absent and choice.names:
         chosen = tuple(name_alias(name, rules, report, "@tool_choice") for name in choice.names)
         choice = ToolChoice(choice.mode, chosen, choice.must_call, choice.is_freeform)
     if tools is request.tools and choice == request.tool_choice:
         return request
     return request.replace(tools=tools, tool_choice=choice)
+
+
+def _renamed_tools(tools: tuple[Tool, ...], rules: Rules, report: Report) -> tuple[Tool, ...]:
+    renamed = tuple(
+        _renamed_tool(tool, rules, report, report.tool_place(index))
+        for index, tool in enumerate(tools)
+    )
+    return tools if all(map(is_, renamed, tools)) else renamed
 
 
 def _renamed_tool(tool: Tool, rules: Rules, report: Report, place: str) -> Tool:

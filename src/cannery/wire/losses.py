@@ -324,7 +324,7 @@ class Report(Struct):
             found = [*dict.fromkeys(found)]
         return (*found,)
 
-    def _found(self, place: Place, within: str) -> tuple[Place, str]:
+    def _found(self, place: int | str, within: str) -> tuple[int | str, str]:
         """A place as a source path, and the path below it.
 
         A result holds its parts together, so the facts of a file inside it have no path. The source may have only one

@@ -13,7 +13,7 @@ from orjson import Fragment
 
 from cannery.messages.absence import absent
 from cannery.messages.json_text import write_json
-from cannery.messages.requests import Request, Tool, ToolChoice, new_tool
+from cannery.messages.requests import Request, Tool, new_tool
 from cannery.messages.residue import Residue
 from cannery.wire.arguments import FREEFORM_INPUT
 from cannery.wire.bodies import Object, decode, spelled_object, spelled_text
@@ -80,7 +80,7 @@ def as_function(tool: Tool, report: Report, place: str) -> Tool:
 def allowed_names(request: Request) -> tuple[str, ...] | None:
     """The names of the tools that may be called; None if all may be."""
     choice = request.tool_choice
-    return choice.names if isinstance(choice, ToolChoice) and choice.mode == "allowed" else None
+    return choice.names if choice is not absent and choice.mode == "allowed" else None
 
 
 def written_tools(

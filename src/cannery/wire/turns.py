@@ -105,4 +105,4 @@ def is_unsaid(message: Mapping[str, Any], turn: Iterable[Piece]) -> bool:
 def is_prefill(piece: Piece) -> bool:
     """Whether the model was meant to continue a trailing assistant turn, which is not possible here."""
     canister = piece.canister
-    return isinstance(canister, AssistantCanisterClass) and bool(text_of(canister.held))
+    return type(canister) is AssistantCanisterClass and bool(text_of(canister.held))

@@ -81,7 +81,7 @@ def write_request(request: Request, pieces: list[Piece], report: Report) -> dict
 def _leads_as_instructions(pieces: list[Piece], *, is_same: bool) -> bool:
     """Whether the first piece goes into ``instructions``; as the only piece it must stay in the input."""
     canister = pieces[0].canister if pieces else None
-    if not isinstance(canister, SupervisorCanisterClass) or canister.content.kind != "text":
+    if type(canister) is not SupervisorCanisterClass or canister.content.kind != "text":
         return False
     residue = canister.residue
     if _is_instructions(pieces[0]):
