@@ -186,6 +186,31 @@ def test_a_whole_reply_that_tells_no_tokens_spends_too(
         running.stop()
 
 
+COMPLETION = '{{"id":"1","object":"text_completion","choices":[{{"index":0,"text":"w"}}]{usage}}}'
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+def test_a_stream_that_is_passed_on_spends_too(tmp_path: Path, is_told: bool) -> None:
+    """A completion of the older API is no conversation, but costs as much."""
+    usage = ',"usage":{"prompt_tokens":700,"completion_tokens":50,"total_tokens":750}'
+    events = [COMPLETION.format(usage="")] * 40 + [COMPLETION.format(usage=usage)] * is_told
+    with Scripted() as upstream:
+        stream = "".join(f"data: {event}\n\n" for event in [*events, "[DONE]"])
+        upstream.reply = {"status": 200, "stream": stream}
+        config = CONFIG + _rows(upstream.url)
+        running = Running(tmp_path, config, environment=KEYS)
+        body = {"model": "gpt-4o", "prompt": "Hi " * 200, "stream": True}
+        asked = {**shown("ALICE"), "content-type": "application/json"}
+        assert ask(running, "/v1/completions", body, asked)[0] == 200
+        running.settle()
+        (record,) = records(running)
+        tokens = record["input_tokens"], record["output_tokens"]
+        assert tokens == ((700, 50) if is_told else (len(json.dumps(body)) // 4, 41))
+        assert record["cost"] > 0
+        assert ask(running, "/v1/completions", body, asked)[0] == 429
+        running.stop()
+
+
 @pytest.mark.parametrize("path", [CHAT, "/v1/messages"])
 @pytest.mark.parametrize("how", ["endless", "silent"])
 def test_who_hangs_up_spends_too(upstream: Upstream, tmp_path: Path, path: str, how: str) -> None:

@@ -19,6 +19,7 @@ from cannery.gateway.calls import Call
 from cannery.gateway.continuation import new_reply_id
 from cannery.gateway.entries import Entry
 from cannery.gateway.envelopes import Unpacked
+from cannery.gateway.estimates import estimate, has_budget, is_told
 from cannery.gateway.fallback import Stickiness, is_transient
 from cannery.gateway.first_event import BegunStream
 from cannery.gateway.forwarding import to_caller
@@ -53,7 +54,6 @@ from cannery.wire.contract import Dialect, WireError
 from cannery.wire.losses import Loss
 from cannery.wire.places import Places
 
-_BYTES_PER_TOKEN = 4
 # Higher status codes are undefined (RFC 9110, section 15).
 _LAST_STATUS = 599
 _STREAM_HEADERS: list[Header] = [("cache-control", "no-cache"), ("x-accel-buffering", "no")]
@@ -136,9 +136,9 @@ class Exchanges:
                 self._fall_back(call, body, failure)
                 continue
             except asyncio.CancelledError:
-                if call.usage is None and _has_budget(call):
+                if call.usage is None and has_budget(call):
                     # The request costs money, whether or not the caller waits for the answer.
-                    self._charge(call, _estimate(call, 0))
+                    self._charge(call, estimate(call, 0))
                     if entry is not None:
                         entry.cancel()
                 raise
@@ -193,8 +193,8 @@ class Exchanges:
     async def _hand_on(self, call: Call, asked: Asked, body: bytes) -> None:
         """Forward a reply unchanged, read once: whole if it is recorded or charged to a budget."""
         entry = asked.entry
-        has_budget = _has_budget(call)
-        response = _heard(call.dialect, body) if entry is not None or has_budget else None
+        is_limited = has_budget(call)
+        response = _heard(call.dialect, body) if entry is not None or is_limited else None
         identifier: str | None = None
         if response is not None:
             self._take_usage(call, response)
@@ -203,8 +203,8 @@ class Exchanges:
             told = gist(call.dialect, body)
             if told is None:
                 raise not_a_reply(asked.upstream.name, call.dialect, body)
-            is_known = not has_budget or _is_told(told.usage)
-            self._charge(call, told.usage if is_known else _estimate(call, len(body)))
+            is_known = not is_limited or is_told(told.usage)
+            self._charge(call, told.usage if is_known else estimate(call, len(body)))
             call.answered = body
             identifier = told.identifier
         if entry is not None:
@@ -403,9 +403,9 @@ class Exchanges:
     def _take_usage(self, call: Call, response: Response, *, is_whole: bool = True) -> None:
         call.answered = response
         usage = response.usage if isinstance(response.usage, Usage) else None
-        if _has_budget(call) and not (is_whole and _is_told(usage)):
+        if has_budget(call) and not (is_whole and is_told(usage)):
             said = sum(len(encode(canister)) for canister in response.canisters)
-            usage = _estimate(call, said, usage)
+            usage = estimate(call, said, usage)
         if usage is not None:
             self._charge(call, usage)
 
@@ -465,24 +465,6 @@ def _heard(dialect: Dialect, body: bytes) -> Response | None:
         return dialect.read_response(body, Places())
     except CanneryError:
         return None
-
-
-def _has_budget(call: Call) -> bool:
-    return call.key is not None and call.key.limits.has_budget
-
-
-def _is_told(usage: Usage | None) -> bool:
-    return usage is not None and bool(usage.input or usage.output)
-
-
-def _estimate(call: Call, said: int, told: Usage | None = None) -> Usage:
-    """The approximate tokens of an exchange with incomplete usage: a budget needs a count.
-
-    An interrupted answer has often reported its input tokens, but not its output tokens.
-    """
-    told = told or Usage()
-    asked, said = call.body_bytes // _BYTES_PER_TOKEN, said // _BYTES_PER_TOKEN
-    return msgspec.structs.replace(told, input=told.input or asked, output=max(told.output, said))
 
 
 def _named(response: Response, call: Call) -> Response:

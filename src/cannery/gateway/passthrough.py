@@ -17,6 +17,7 @@ import msgspec
 
 from cannery.errors import DialectError
 from cannery.gateway.calls import Call
+from cannery.gateway.estimates import EventMeter
 from cannery.gateway.forwarding import to_caller, to_upstream
 from cannery.gateway.keys import holds_secret
 from cannery.gateway.peek import usage_of
@@ -24,7 +25,15 @@ from cannery.gateway.refusals import JSON, CallError, NoAnswerError, refuse
 from cannery.gateway.routing import vendor_of
 from cannery.gateway.upstream_client import Opened, Outgoing
 from cannery.gateway.upstreams import Choice, join_url
-from cannery.messages import Conversation, FinishReason, Response, Role, absent, unfold
+from cannery.messages import (
+    Conversation,
+    FinishReason,
+    Response,
+    Role,
+    Usage,
+    absent,
+    unfold,
+)
 from cannery.translation import nativize_response, nativize_stream
 from cannery.wire.bodies import encode, read_object
 
@@ -68,19 +77,18 @@ class Passage:
         if kind.startswith(JSON):
             body = await opened.rest()
             with contextlib.suppress(msgspec.MsgspecError, UnicodeError):
-                call.usage = usage_of(body)
-                prices = self._gateway.lasting.prices
-                call.cost = prices.cost(choice.model, choice.upstream.row.url, call.usage)
+                self._charge(call, choice, usage_of(body))
             call.reply(opened.status, call.headers(kind), body)
-            entry = None if call.cost is None else self._gateway.recorder.open(call)
-            if entry is not None:
-                entry.account()
+            self._account(call)
             return
+        meter = EventMeter() if kind.startswith("text/event-stream") else None
         left = most = self._gateway.limits.reply_bytes
         transport = call.begin(opened.status, call.headers(kind))
         try:
             while (chunk := await opened.read()) is not None:
                 left -= len(chunk)
+                if meter is not None:
+                    meter.feed(chunk)
                 if left < 0:
                     problem = f"answered with more than {most} bytes"
                     raise NoAnswerError(choice.upstream.name, problem, "upstream_too_large")
@@ -88,6 +96,22 @@ class Passage:
         except asyncio.CancelledError:
             call.scope.is_truncated = True
             raise
+        finally:
+            if meter is not None:
+                self._charge(call, choice, meter.usage(call))
+                self._account(call)
+
+    def _charge(self, call: Call, choice: Choice, usage: Usage | None) -> None:
+        """Set the tokens of a call, and their price."""
+        call.usage = usage
+        prices = self._gateway.lasting.prices
+        call.cost = prices.cost(choice.model, choice.upstream.row.url, usage)
+
+    def _account(self, call: Call) -> None:
+        """Record what a call has cost."""
+        entry = None if call.cost is None else self._gateway.recorder.open(call)
+        if entry is not None:
+            entry.account()
 
     # --- where to ------------------------------------------------------------------------------
 
