@@ -126,9 +126,8 @@ class Prefix(NamedTuple):
 
 _COLUMNS = ", ".join(f"c.{name}" for name in (*Row._fields, "seal"))
 _MARKS = ", ".join("?" * (len(Row._fields) + 1))
-PUT_ROW = (
-    f"INSERT OR REPLACE INTO conversations ({', '.join((*Row._fields, 'seal'))}) VALUES ({_MARKS})"  # noqa: S608 - names are ours
-)
+ADD_ROW = f"INSERT INTO conversations ({', '.join((*Row._fields, 'seal'))}) VALUES ({_MARKS})"  # noqa: S608 - names are ours
+PUT_ROW = ADD_ROW.replace("INSERT", "INSERT OR REPLACE", 1)
 
 
 def make_tables(connection: sqlite3.Connection) -> None:

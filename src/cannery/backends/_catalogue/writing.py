@@ -14,6 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from cannery.backends._catalogue.schema import (
+    ADD_ROW,
     PUT_ROW,
     ROLES,
     Prefix,
@@ -30,6 +31,7 @@ from cannery.errors import CanneryError
 from cannery.messages.identity import ROOT, Said, answer_mark
 
 _BEHIND_ALL = 1 << 62
+_ROLE_BITS = {role: 1 << number for number, role in enumerate(ROLES)}
 
 
 class Base(NamedTuple):
@@ -74,7 +76,7 @@ def _roles_before(connection: sqlite3.Connection, row: Row, position: int) -> in
 
 def role_bit(role: str) -> int:
     """The bit of a role in the set of roles."""
-    return 1 << ROLES.index(role) if role in ROLES else 0
+    return _ROLE_BITS.get(role, 0)
 
 
 def begin(
@@ -90,8 +92,7 @@ def begin(
     """
     above = None if metadata.parent is None else row_of(connection, metadata.parent)
     own = _next_number(connection) if number is None else number
-    row = new_row(metadata, base, own, own if above is None else above.root)
-    return described(connection, row, metadata, seen)
+    return new_row(metadata, seen, base, own, own if above is None else above.root)
 
 
 def _next_number(connection: sqlite3.Connection) -> int:
@@ -100,28 +101,29 @@ def _next_number(connection: sqlite3.Connection) -> int:
     return 1 if found is None else int(found[0]) + 1
 
 
-def new_row(metadata: Metadata, base: Base | None, number: int, root: int) -> Row:
+def new_row(metadata: Metadata, seen: int, base: Base | None, number: int, root: int) -> Row:
     """The row of a conversation without canisters of its own."""
     known = Base() if base is None else base
+    changed = sortable(metadata.updated)
     return Row(
         number=number,
         id=metadata.id,
-        seen=0,
+        seen=seen,
         scope=metadata.scope,
         session=metadata.session,
         kind=metadata.kind,
         client=metadata.client,
-        title="",
-        tags="[]",
+        title=metadata.title,
+        tags=encode_tags(metadata.tags),
         created=sortable(metadata.created),
-        updated="",
-        changed="",
+        updated=changed,
+        changed=changed,
         said="",
         profile=metadata.profile,
-        model=None,
+        model=metadata.model,
         parent=metadata.parent,
         position=metadata.position,
-        deleted=0,
+        deleted=int(metadata.deleted is not None),
         length=metadata.position,
         root=root,
         roles=known.roles,
@@ -189,9 +191,10 @@ def grown(
     """A row extended by entries, whose digests, calls, roles and words are written; None is a damaged line."""
     found = grow(row, entries, lambda call: find_call(connection, row, call))
     _write(connection, row, found.prefixes, found.calls, found.roles)
-    if with_words:
-        put_words(connection, row, row.length, entries)
-    return found.row._replace(searched=found.row.length if with_words else row.searched)
+    if not with_words:
+        return found.row
+    put_words(connection, row, row.length, entries)
+    return found.row._replace(searched=found.row.length)
 
 
 class Grown(NamedTuple):
@@ -336,7 +339,7 @@ def put(
 ) -> Row:
     """Write a row, and its tags; ``before`` is the old row, if known."""
     if before is None:
-        connection.execute(PUT_ROW, (*row, seal_of(tuple(row))))
+        connection.execute(ADD_ROW if is_new else PUT_ROW, (*row, seal_of(tuple(row))))
     else:
         pairs = zip(Row._fields, before, row, strict=True)
         changed = tuple(name for name, old, new in pairs if old != new)

@@ -40,7 +40,7 @@ from cannery.backends.directory import references
 from cannery.backends.directory.changes import has_reached
 from cannery.backends.directory.index_file import DiscardedError, IndexFile, note_freed
 from cannery.backends.directory.packs import key_of
-from cannery.backends.directory.recent import Addition, Recent
+from cannery.backends.directory.recent import Recent, learn
 from cannery.errors import CanneryError
 
 T = TypeVar("T")
@@ -327,15 +327,24 @@ class DerivedCatalogue(Queries):
         changes: dict[str, list[Noted]] = {}
         for one in noted:
             changes.setdefault(one.identifier, []).append(one)
+        # Many conversations refer to the same content, whose number of users is then written once.
+        used: list[tuple[str, bytes]] = []
+        left: Cursor | None = None
         for done, (identifier, found) in enumerate(changes.items()):
             if done and time.monotonic() > until:
-                return found[0].place
+                left = found[0].place
+                break
             news = self.recent.of(identifier, [one.place for one in found])
-            if news and _learn(connection, news):
+            if news and learn(connection, news):
+                used += [(identifier, key) for addition in news for key in addition.keys]
                 continue
+            references.use(connection, used)
+            used.clear()
             if not self._look(connection, identifier, found[-1].end):
-                return found[0].place
-        return None
+                left = found[0].place
+                break
+        references.use(connection, used)
+        return left
 
     # Looking
 
@@ -426,7 +435,8 @@ class DerivedCatalogue(Queries):
         is_late = False
         while row.length < length and not is_late:
             lines = self._lines(metadata, row.length, min(length, row.length + _LINES))
-            references.use(connection, metadata.id, self._keys(metadata, lines))
+            keys = self._keys(metadata, lines)
+            references.use(connection, [(metadata.id, key) for key in keys])
             entries = self._meanings(metadata, lines)
             row = writing.grown(connection, row, entries, with_words=False)
             is_late = time.monotonic() > until
@@ -532,32 +542,6 @@ def _fold(
                 ordinals[entry.call] = base.calls - 1
                 calls.append((entry.call, base.calls - 1, position))
     return base, calls
-
-
-def _learn(connection: sqlite3.Connection, news: Sequence[Addition]) -> bool:
-    """Apply changes from memory if they directly follow the state of the tables; otherwise False."""
-    row = before = row_of(connection, news[0].identifier)
-    is_new = row is None
-    parent = None if row is None else row.parent
-    for addition in news:
-        metadata = addition.metadata
-        if row is None:
-            base = None if metadata is None else writing.base_of(connection, metadata)
-            if metadata is None or base is None:
-                return False
-            row = writing.begin(connection, metadata, addition.seen, base)
-        elif metadata is not None:
-            row = writing.described(connection, row, metadata, addition.seen)
-        if row.length != addition.start or row.seen != addition.seen or row.unreadable:
-            return False
-        if addition.entries:
-            row = writing.grown(connection, row, addition.entries, with_words=False)
-    if row is not None:
-        writing.put(connection, row, is_new=is_new, before=before)
-        references.move(connection, parent, row.parent)
-        for addition in news:
-            references.use(connection, row.id, addition.keys)
-    return row is not None
 
 
 def _can_be_told(entries: Sequence[Entry | None]) -> bool:

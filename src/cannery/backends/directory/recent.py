@@ -6,13 +6,17 @@ a conversation were made here, and in which order. Bounded, and only an optimisa
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 import zlib
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from cannery.backends._catalogue import writing
+from cannery.backends._catalogue.schema import row_of
 from cannery.backends._contract import Change, Cursor, Entry, Metadata, Receipt
+from cannery.backends.directory import references
 from cannery.backends.directory.packs import key_of
 from cannery.errors import CanneryError
 
@@ -67,8 +71,34 @@ class Recent:
             if found and addition.start != found[-1].start + len(found[-1].entries):
                 return None
             try:
-                found.append(addition._replace(entries=list(addition.entries)))
+                # They are derived now, and stay so.
+                list(addition.entries)
             except CanneryError:
                 # Something that it refers to can no longer be read.
                 return None
+            found.append(addition)
         return found
+
+
+def learn(connection: sqlite3.Connection, news: Sequence[Addition]) -> bool:
+    """Apply changes from memory, but for the content they refer to, if they directly follow the tables' state."""
+    row = before = row_of(connection, news[0].identifier)
+    is_new = row is None
+    parent = None if row is None else row.parent
+    for addition in news:
+        metadata = addition.metadata
+        if row is None:
+            base = None if metadata is None else writing.base_of(connection, metadata)
+            if metadata is None or base is None:
+                return False
+            row = writing.begin(connection, metadata, addition.seen, base)
+        elif metadata is not None:
+            row = writing.described(connection, row, metadata, addition.seen)
+        if row.length != addition.start or row.seen != addition.seen or row.unreadable:
+            return False
+        if addition.entries:
+            row = writing.grown(connection, row, addition.entries, with_words=False)
+    if row is not None:
+        writing.put(connection, row, is_new=is_new, before=before)
+        references.move(connection, parent, row.parent)
+    return row is not None

@@ -35,12 +35,14 @@ def make_tables(connection: sqlite3.Connection) -> None:
 # Content
 
 
-def use(connection: sqlite3.Connection, identifier: str, keys: Iterable[bytes]) -> None:
-    """Record that a conversation refers to content."""
-    for key in keys:
-        found = connection.execute("INSERT OR IGNORE INTO uses VALUES (?, ?)", (identifier, key))
-        if found.rowcount:
-            _count(connection, key, (_users(connection, key) or 0) + 1)
+def use(connection: sqlite3.Connection, pairs: Iterable[tuple[str, bytes]]) -> None:
+    """Record that conversations refer to content: pairs of an id and a key."""
+    added: dict[bytes, int] = {}
+    for pair in pairs:
+        if connection.execute("INSERT OR IGNORE INTO uses VALUES (?, ?)", pair).rowcount:
+            added[pair[1]] = added.get(pair[1], 0) + 1
+    for key, count in added.items():
+        _count(connection, key, (_users(connection, key) or 0) + count)
 
 
 def release(connection: sqlite3.Connection, identifier: str, kept: Iterable[bytes] = ()) -> None:

@@ -287,8 +287,7 @@ def _begun(connection: Connection, metadata: Metadata, seen: int, number: int) -
     """The row of a conversation before any line is derived."""
     above = None if metadata.parent is None else rows.row_of(connection, metadata.parent)
     base = rows.base_of(connection, above, metadata)
-    row = writing.new_row(metadata, base, number, number if above is None else above.root)
-    return writing.renamed(row, metadata, seen)
+    return writing.new_row(metadata, seen, base, number, number if above is None else above.root)
 
 
 def _longest(

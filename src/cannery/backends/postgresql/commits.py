@@ -381,10 +381,11 @@ class _Written:
                 base = rows.base_of(connection, above and above.row, metadata)
                 number = self._seen.next_number()
                 root = number if above is None else above.row.root
-                row = writing.new_row(metadata, base, number, root)
-            elif metadata.parent != row.parent:
-                row = rows.move(connection, row, metadata.parent)
-            row = writing.renamed(row, metadata, seen)
+                row = writing.new_row(metadata, seen, base, number, root)
+            else:
+                if metadata.parent != row.parent:
+                    row = rows.move(connection, row, metadata.parent)
+                row = writing.renamed(row, metadata, seen)
         if row is None:
             raise ConflictError(f"there is no conversation {change.identifier!r}")
         before = row
