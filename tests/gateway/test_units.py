@@ -17,7 +17,7 @@ from cannery.dialects import find_dialect
 from cannery.errors import ConfigurationError
 from cannery.gateway import echo
 from cannery.gateway.identifiers import new_identifier
-from cannery.gateway.ledger import Asked, Ledger, Plan, space_of
+from cannery.gateway.ledger import Asked, Ledger, Ledgers, Plan, space_of
 from cannery.gateway.logs import Log
 from cannery.gateway.peek import gist
 from cannery.gateway.replies import Replies, Reply
@@ -200,11 +200,25 @@ def test_a_reminder_behind_a_question_does_not_make_a_fork_of_a_retry(
 
 
 def test_the_ledger_forgets_the_oldest() -> None:
-    ledger = Ledger(most=10)
+    ledger = Ledgers(most=10).of(None)
     for number in range(50):
         ledger.claim(Plan("new", f"c{number}"), chain(str(number)), 0)
     assert ledger.plan(chain("0")) is None
     assert ledger.plan(chain("49")) is not None
+
+
+def test_ledgers_of_many_scopes_are_bounded_together() -> None:
+    ledgers = Ledgers(most=100)
+    quiet = ledgers.of("quiet")
+    quiet.claim(Plan("new", "q"), chain("quiet"), 0)
+    for number in range(40):
+        busy = ledgers.of(f"key {number}")
+        for question in range(30):
+            busy.claim(Plan("new", f"c{number}x{question}"), chain(str(question)), 0)
+    assert ledgers.size <= 100
+    # What is used last is known, and a scope that uses little loses nothing to those that use much.
+    assert ledgers.of("key 39").plan(chain("29")) is not None
+    assert quiet.plan(chain("quiet")) is not None
 
 
 def test_identifiers_sort_by_time_and_suit_the_store() -> None:

@@ -125,7 +125,7 @@ class Entry:
         self.upstream = call.upstream
         self.request_id = call.request_id
         self.scope = call.store_scope
-        self._ledger = recorder.ledger_of(self.scope)
+        self._ledger = recorder.ledgers.of(self.scope)
         self.request: Request | None = None
         self.response: Response | None = None
         self.plan: Plan | None = None

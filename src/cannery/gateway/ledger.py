@@ -2,15 +2,15 @@
 
 Clients send the whole history with every turn. The chained digest after each message identifies the conversation of a
 session that holds it and the position (``storage.recognition`` has the rules). A call claims its place in a
-conversation when it arrives; a second call for the same place gets a fork, with its own id from the start. The ledger
-forgets the oldest histories; the store knows all of them.
+conversation when it arrives; a second call for the same place gets a fork, with its own id from the start. Each scope
+has a ledger; together they are bounded and forget the oldest histories; the store knows all of them.
 """
 
 from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
 from cannery.gateway.identifiers import new_identifier
@@ -76,12 +76,17 @@ class Asked(NamedTuple):
 
 
 class Ledger:
-    """Histories by digest within the space of a session, and the length of each conversation."""
+    """The histories of a scope by digest within the space of a session, and the length of each conversation."""
 
-    def __init__(self, most: int = _MOST) -> None:
+    def __init__(self, when_claimed: Callable[[], object] = lambda: None) -> None:
         self._spots: dict[Digest, Spot] = {}
         self._ends: dict[str, int] = {}
-        self._most = most
+        self._when_claimed = when_claimed
+
+    @property
+    def size(self) -> int:
+        """The number of places or of conversations that it holds, whichever is greater."""
+        return max(len(self._spots), len(self._ends))
 
     def find(self, space: bytes, digests: Sequence[Digest | None]) -> tuple[int, Spot] | None:
         """The longest known prefix of a history: the number of its messages, and its place."""
@@ -164,8 +169,7 @@ class Ledger:
                     spots[ANYWHERE + digest] = spot
         self._move_behind(asked, identifier, position)
         self._ends[identifier] = position + is_held
-        if len(spots) > self._most or len(self._ends) > self._most:
-            self._forget_oldest()
+        self._when_claimed()
         return position
 
     def _move_behind(self, asked: Asked, identifier: str, end: int) -> None:
@@ -209,12 +213,55 @@ class Ledger:
                 self._spots.pop(asked.space + digest, None)
                 self._spots.pop(ANYWHERE + digest, None)
 
-    def _forget_oldest(self) -> None:
-        """Forget the oldest, many at once: each search for a table's first entry scans past all deleted ones."""
+    def forget_oldest(self, count: int) -> None:
+        """Forget the oldest histories, so that the size is less by a number."""
+        kept = self.size - count
         for table in (self._spots, self._ends):
-            if len(table) > self._most:
-                for oldest in list(itertools.islice(table, self._most // 10 + 1)):
-                    del table[oldest]  # type: ignore[arg-type]
+            for oldest in list(itertools.islice(table, max(len(table) - kept, 0))):
+                del table[oldest]  # type: ignore[arg-type]
+
+
+class Ledgers:
+    """The ledgers of all scopes; when they hold too much together, the largest ones forget their oldest histories."""
+
+    def __init__(self, most: int = _MOST) -> None:
+        self._found: dict[str | None, Ledger] = {}
+        self._most = most
+        self._claims = 0
+
+    def of(self, scope: str | None) -> Ledger:
+        """The ledger of a scope, which no other scope sees."""
+        found = self._found.get(scope)
+        if found is None:
+            found = self._found[scope] = Ledger(self._count_claim)
+        return found
+
+    def others(self, scope: str | None) -> Iterator[Ledger]:
+        """The ledgers of all scopes but one."""
+        return (ledger for other, ledger in self._found.items() if other != scope)
+
+    @property
+    def size(self) -> int:
+        """How much all of them hold."""
+        return sum(ledger.size for ledger in self._found.values())
+
+    def _count_claim(self) -> None:
+        # Counting takes time in proportion to the scopes.
+        self._claims += 1
+        if self._claims >= self._most // 100:
+            self._claims = 0
+            if self.size > self._most:
+                self._make_room()
+
+    def _make_room(self) -> None:
+        """Forget a tenth at once: each search for a table's first entry scans past all deleted ones."""
+        excess = self.size - self._most * 9 // 10
+        for ledger in sorted(self._found.values(), key=lambda one: one.size, reverse=True):
+            count = min(excess, ledger.size // 2 + 1)
+            ledger.forget_oldest(count)
+            excess -= count
+            if excess <= 0:
+                break
 
 
 ANYWHERE = b"*"

@@ -27,7 +27,7 @@ from cannery.gateway.clients import Identity
 from cannery.gateway.entries import Entry, Named
 from cannery.gateway.filing import Filer
 from cannery.gateway.identifiers import alike
-from cannery.gateway.ledger import Digest, Ledger, Plan, Spot, named_space, space_of
+from cannery.gateway.ledger import Digest, Ledgers, Plan, Spot, named_space, space_of
 from cannery.gateway.logs import Log
 from cannery.gateway.metrics import Metrics
 from cannery.gateway.replies import Replies, Reply
@@ -60,7 +60,7 @@ class Recorder:
         # Distinguishes its own records from those of other gateways.
         self.name = secrets.token_hex(4)
         self.acknowledges = location is not None and settings.acknowledge == "durable"
-        self._ledgers: dict[str | None, Ledger] = {}
+        self.ledgers = Ledgers()
         self.replies = Replies()
         self.thoughts = Thoughts()
         self.metrics: Metrics | None = None
@@ -185,13 +185,6 @@ class Recorder:
             "cannery_store_up": ("Whether the last attempt to file succeeded.", up),
         }
 
-    def ledger_of(self, scope: str | None) -> Ledger:
-        """The ledger of a scope, which no other scope sees."""
-        found = self._ledgers.get(scope)
-        if found is None:
-            found = self._ledgers[scope] = Ledger()
-        return found
-
     def look_up(
         self,
         history: Conversation,
@@ -244,7 +237,7 @@ class Recorder:
 
     def own_name(self, name: str, scope: str | None) -> str:
         """A name for a new conversation that no other scope has used, filed or not."""
-        others = [ledger for other, ledger in self._ledgers.items() if other != scope]
+        others = list(self.ledgers.others(scope))
         free = (one for one in alike(name, scope or "") if not any(it.holds(one) for it in others))
         return next(free, name)
 
@@ -375,7 +368,7 @@ class Recorder:
 
         Its instructions may differ from the stored ones.
         """
-        ledger, space = self.ledger_of(scope), named_space(identifier)
+        ledger, space = self.ledgers.of(scope), named_space(identifier)
         for digest in reversed(SpokenChain().extend(history)):
             if digest is not None:
                 ledger.learn(space, digest, Spot(identifier, position), position)
@@ -385,7 +378,7 @@ class Recorder:
         self, identifier: str, scope: str | None, session: str, history: Conversation, end: int
     ) -> None:
         """Tell the ledger the place of a history that came from the store, so that it need not be looked up again."""
-        spot, ledger = Spot(identifier, len(history)), self.ledger_of(scope)
+        spot, ledger = Spot(identifier, len(history)), self.ledgers.of(scope)
         for digest in reversed(SpokenChain().extend(history)):
             if digest is not None:
                 ledger.learn(space_of(session), digest, spot, end)
