@@ -78,3 +78,13 @@ def test_a_setting_whose_key_has_a_point_passes_as_a_setting_of_the_model():
     body = {"model": "m", "input": "q", "text.verbosity": "low"}
     losses = cannery.translate(body, source="openai_responses", target="openai_chat").losses
     assert [loss.path for loss in losses] == ['["text.verbosity"]']
+
+
+def test_keys_that_callers_send_do_not_fill_the_memory():
+    kept: dict[Any, str] = getattr(key_text, "__self__")  # noqa: B009 - a method of the table
+    for number in range(6_000):
+        assert key_text(f"key{number}") == f".key{number}"
+    long = "x" * 10_000
+    assert key_text(long) == f".{long}"
+    assert len(kept) <= 4_096
+    assert long not in kept
