@@ -64,7 +64,10 @@ class Origin(Struct, frozen=True, gc=False):
 
 
 class Citation(Struct, frozen=True, gc=False):
-    """The source of a text; ``raw`` is the citation as its dialect wrote it (JSON)."""
+    """The source of a text; ``raw`` is the citation as its dialect wrote it (JSON).
+
+    ``cited_text`` is what the source says; ``start`` and ``end`` are the characters of the text that it supports.
+    """
 
     dialect: str
     raw: str

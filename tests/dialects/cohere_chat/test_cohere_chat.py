@@ -176,6 +176,37 @@ def test_citations_of_others_become_documents():
     ]
 
 
+def test_what_a_source_says_is_quoted_there_and_back():
+    citation = {"type": "web_search_result_location", "url": "https://a.example", "title": "T"}
+    quoted = {**citation, "cited_text": "It is tall.", "encrypted_index": ""}
+    usage = {"input_tokens": 1, "output_tokens": 1}
+    body = {"id": "m", "type": "message", "role": "assistant", "model": "m", "usage": usage}
+    body["content"] = [{"type": "text", "text": "is tall.", "citations": [quoted]}]
+    body |= {"stop_reason": "end_turn", "stop_sequence": None}
+    there, _ = translated(body, "anthropic_messages", COHERE, kind="response")
+    [found] = there["message"]["citations"]
+    assert found["sources"][0]["document"]["snippet"] == "It is tall."
+    back, _ = translated(there, COHERE, "anthropic_messages", kind="response")
+    assert back["content"][0]["citations"] == [quoted]
+
+
+def test_words_of_the_answer_are_no_words_of_the_source():
+    support = {"segment": {"startIndex": 0, "endIndex": 2, "text": "is"}}
+    grounding = {
+        "groundingChunks": [{"web": {"uri": "https://a.example", "title": "T"}}],
+        "groundingSupports": [{**support, "groundingChunkIndices": [0]}],
+    }
+    content = {"role": "model", "parts": [{"text": "is tall."}]}
+    body = {"candidates": [{"content": content, "groundingMetadata": grounding}]}
+    written, _ = translated(body, "gemini_generate", COHERE, kind="response")
+    [found] = written["message"]["citations"]
+    assert found["sources"][0]["document"] == {"url": "https://a.example", "title": "T"}
+    written, _ = translated(body, "gemini_generate", "bedrock_converse", kind="response")
+    blocks = written["output"]["message"]["content"]
+    [cited] = [block["citationsContent"] for block in blocks if "citationsContent" in block]
+    assert "sourceContent" not in cited["citations"][0]
+
+
 def test_a_citation_behind_the_end_of_its_content_reaches_other_dialects():
     def event(kind: str, **more: Any) -> bytes:
         return f"event: {kind}\ndata: {json.dumps({'type': kind, **more})}\n\n".encode()

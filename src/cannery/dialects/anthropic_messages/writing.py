@@ -405,18 +405,14 @@ def _is_inline(canister: AnyCanister) -> bool:
 
 
 def shown_citation(citation: Citation) -> Object | None:
-    """A citation of another dialect as a response shows it; None unless it cites a page.
-
-    The text that a citation covers is text of the response, not of the page.
-    """
+    """A citation of another dialect as a response shows it; None unless it cites a page."""
     if citation.url is None:
         return None
-    quoted = citation.cited_text if citation.start is None else None
     return {
         "type": "web_search_result_location",
         "url": citation.url,
         "title": citation.title,
-        "cited_text": quoted or "",
+        "cited_text": citation.cited_text or "",
         # Only this provider can produce it.
         "encrypted_index": "",
     }

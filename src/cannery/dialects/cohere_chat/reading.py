@@ -209,16 +209,9 @@ def read_citation(item: Object, words: str) -> Citation:
     listed = sources if type(sources) is list else []
     held = [source.get(DOCUMENT) for source in listed if type(source) is dict]
     document = next((each for each in held if type(each) is dict), {})
-    url, title = document.get("url"), document.get("title")
-    return Citation(
-        NAME,
-        write_json(item),
-        url if is_named(url) else None,
-        title if is_named(title) else None,
-        None,
-        start,
-        end,
-    )
+    facts = (document.get(key) for key in ("url", "title", "snippet"))
+    url, title, snippet = (fact if is_named(fact) else None for fact in facts)
+    return Citation(NAME, write_json(item), url, title, snippet, start, end)
 
 
 def read_span(item: Object, words: str) -> tuple[int | None, int | None]:

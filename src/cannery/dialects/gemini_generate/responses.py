@@ -321,7 +321,7 @@ def _source(chunk: Any) -> Any:
 
 
 def _citation(item: Any, segment: Any, source: Any, text: str) -> Citation:
-    uri, title, cited = get(source, "uri"), get(source, "title"), get(segment, "text")
+    uri, title = get(source, "uri"), get(source, "title")
     start, end = get(segment, "startIndex"), get(segment, "endIndex")
     data = text.encode()
     return Citation(
@@ -329,7 +329,8 @@ def _citation(item: Any, segment: Any, source: Any, text: str) -> Citation:
         write_json(item),
         uri if type(uri) is str else None,
         title if type(title) is str else None,
-        cited if type(cited) is str else None,
+        # The text of a segment is the answer's own, which the span covers.
+        None,
         characters(data, start or 0) if type(end) is int else None,
         characters(data, end) if type(end) is int else None,
     )
