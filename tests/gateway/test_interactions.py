@@ -97,6 +97,9 @@ def test_an_interaction_is_streamed_again(client: Any, model: str) -> None:
     assert events[-1].interaction.status == "completed"
     with pytest.raises(BadRequestError, match="from its beginning"):
         list(client.get(made.id, stream=True, last_event_id="e1"))
+    assert client.get(made.id, include_input=False).output_text == "echo: Hi"
+    with pytest.raises(BadRequestError, match="only the reply is given"):
+        client.get(made.id, include_input=True)
 
 
 def test_an_id_that_is_not_known_is_refused(client: Any) -> None:

@@ -43,8 +43,13 @@ if TYPE_CHECKING:
 _FORM_MODEL = re.compile(rb'name="model"\r\n(?:[^\r\n]+\r\n)*\r\n([^\r\n]{1,200})\r\n')
 _PATH_MODEL = re.compile(r"/models/([^:]+):")
 _SPOKEN = (Role.Assistant, Role.Invocation)
-# Parameters that ask for the rest of a stream.
-_RESUMED = ("starting_after", "last_event_id")
+# Parameters of a kept reply that are not served, each with the reason.
+_WHOLE = "a kept reply is streamed from its beginning"
+_UNSERVED = {
+    "starting_after": _WHOLE,
+    "last_event_id": _WHOLE,
+    "include_input": "only the reply is given; read its input in the conversation",
+}
 _TOLD = ("content-disposition", "location", "openai-processing-ms")
 
 
@@ -190,10 +195,9 @@ class Passage:
 def _tell(call: Call, response: Response) -> None:
     """Answer with a kept reply: whole, or as a stream from its beginning."""
     name, asked = call.dialect.name, dict(parse_qsl(call.query))
-    for key in _RESUMED:
-        if key in asked:
-            message = f"{key!r} is not served: a kept reply is streamed from its beginning"
-            raise refuse(400, message, code="invalid_request")
+    for key, reason in _UNSERVED.items():
+        if asked.get(key, "false").lower() != "false":
+            raise refuse(400, f"{key!r} is not served: {reason}", code="invalid_request")
     if asked.get("stream", "").lower() != "true":
         call.reply(200, call.headers(), nativize_response(response, name).body)
         return
