@@ -191,7 +191,7 @@ def test_full_disk_is_said(run, given):
         (b"\x7fELF\x02\x01\x01\x00", "line 1, byte 0: not JSON"),
         (b"[1, 2]", "Nothing in it looks like a message"),
         (b'{"what": "is this"}', 'First bytes: \'{"what": "is this"}\''),
-        (gzip.compress(LINES.encode() * 50)[:60], "what is packed is damaged"),
+        (gzip.compress(LINES.encode() * 50)[:60], "the compressed data is damaged"),
     ],
     ids=["nothing", "blank", "cut", "program", "numbers", "object", "packed"],
 )

@@ -405,7 +405,7 @@ def test_empty_pages_say_what_to_do(shown):
     assert "cannery import" in shown.text("")
     assert "No conversation fits" in shown.text("", tag="nothing")
     empty = shown.store.create(title="Empty")
-    assert "Nothing has been said yet" in shown.text(f"/c/{empty.identifier}")
+    assert "No messages yet" in shown.text(f"/c/{empty.identifier}")
     assert "no branches" in shown.text(f"/c/{empty.identifier}/tree")
 
 

@@ -18,7 +18,7 @@ _FINE = "no known problem"
 
 
 class Report:
-    """Reports for the user what each provider would do with one or more conversations."""
+    """Formats what each provider would do with one or more conversations."""
 
     def __init__(self) -> None:
         self._first = ""
@@ -46,7 +46,7 @@ class Report:
         size = counted(self._canisters, "canister")
         many = f", and {counted(self._count - 1, 'more conversation')}" if self._count > 1 else ""
         lines = [
-            harmless(f"{self._first}{many}, {size}" if self._count else "nothing to look at"),
+            harmless(f"{self._first}{many}, {size}" if self._count else "nothing to check"),
             "",
         ]
         if len(self._files) > 1:

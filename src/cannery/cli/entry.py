@@ -182,7 +182,11 @@ def explain(error: Exception) -> tuple[str, str, int]:
         case OSError() | UnicodeError():
             return str(error), "", WRONG
         case EOFError():
-            return f"what is packed is cut off: {error}", "Pack it again with gzip", WRONG
+            return (
+                f"the compressed data is truncated: {error}",
+                "Compress it again with gzip",
+                WRONG,
+            )
         case MemoryError() | RecursionError():
             return "the input is too large or too deep for this machine", "", WRONG
         case ModuleNotFoundError(name=name):

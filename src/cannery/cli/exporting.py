@@ -19,7 +19,7 @@ from cannery.storage import Store, StoredConversation
 def make_redactor(options: argparse.Namespace) -> Redactor | None:
     """The redactor for the options; None without ``--redact``."""
     if options.dry_run and not options.redact:
-        raise Misuse("a dry run of what?", "Add --redact")
+        raise Misuse("--dry-run needs --redact", "Add --redact")
     try:
         return Redactor(options.redact_pattern) if options.redact else None
     except InputError as error:

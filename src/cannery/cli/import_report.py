@@ -54,7 +54,7 @@ def print_totals(options: argparse.Namespace, found: list[ImportSummary]) -> Non
     place = shown(find_place(options.store)[0])
     if options.dry_run:
         note(
-            f"a dry run: this is what {place} would be given; nothing was written",
+            f"dry run: these are the changes to {place}; nothing was written",
             quiet=options.quiet,
         )
     elif any(summary.added for summary in found):

@@ -82,7 +82,7 @@ def report_locked_scopes(store: Store, options: argparse.Namespace) -> None:
 def confirmed(conversations: Sequence[StoredConversation], what: str) -> bool:
     """Ask for confirmation on the terminal; without a terminal raise a Misuse."""
     if not sys.stdin.isatty():
-        raise Misuse("deleting needs a yes", "Add --yes")
+        raise Misuse("deleting needs confirmation", "Add --yes")
     names = [f"{each.identifier} {one_line(each.title, 40)}".rstrip() for each in conversations]
     sys.stderr.write("\n".join([*names, f"{what} {counted(len(names), 'conversation')}? [y/N] "]))
     sys.stderr.flush()

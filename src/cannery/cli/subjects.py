@@ -35,7 +35,7 @@ class Subjects:
         with as_path(options.what) as path:
             if options.source:
                 dialect = choose_dialect(options.source)
-                yield read_subject(name, read(path), dialect, "as asked for", is_alone=True)
+                yield read_subject(name, read(path), dialect, "as requested", is_alone=True)
                 return
             yield from self._detected(name, Path(path))
 

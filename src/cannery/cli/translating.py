@@ -137,7 +137,7 @@ def translate_one(
         from cannery.cli.reports import describe
 
         note(describe(error.losses, ()), quiet=options.quiet)
-        raise Complaint(str(error), "--policy warn says it without them") from None
+        raise Complaint(str(error), "--policy warn translates without them") from None
     except DialectError as error:
         raise Complaint(f"{shown(options.file)}: {error}", _other_dialect(options, body)) from None
     return rendered, canisters
@@ -165,7 +165,7 @@ def stream(options: argparse.Namespace, source: str, chunks: Iterator[bytes]) ->
     """Translate a stream while it is read."""
     if options.policy == "strict" or options.losses:
         raise Misuse(
-            "a stream goes out while it comes in, before anybody knows what it loses",
+            "a stream is written while it is read, before its losses are known",
             "--policy strict and --losses are for requests and responses",
         )
     given = StreamOptions(hosted=options.hosted)

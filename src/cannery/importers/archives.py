@@ -213,7 +213,7 @@ def _salvage(path: Path) -> Iterator[Member]:
     with path.open("rb") as stream:
         position = 0
         while (entry := _local_entry(stream, position)) is not None:
-            told = "the zip is cut off; what can be read of it is"
+            told = "the zip is cut off; only its readable part is imported"
             size = max(path.stat().st_size - entry.start, 1)
             yield Member(entry.name, _salvaged(path, entry), size, told)
             known = entry.start + entry.packed

@@ -113,7 +113,7 @@ def check_format(path: str | os.PathLike[str], format: str | None = None) -> Non
 def _formats(sources: list[Source], name: str | None, summary: ImportSummary) -> list[Any]:
     """Each source with its format; of several, those of unknown format are reported, or skipped without messages."""
     if name is not None:
-        return [(source, find_format(name), "as asked for") for source in sources]
+        return [(source, find_format(name), "as requested") for source in sources]
     found = []
     for source in sources:
         try:
@@ -205,7 +205,7 @@ class _Filing:
             except StopIteration:
                 return
             except CanneryError as error:
-                told = f"reading stopped at something that no message can hold: {error}"
+                told = f"reading stopped at an invalid value: {error}"
                 self._source.problems.append(told)
                 return
 

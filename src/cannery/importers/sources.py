@@ -158,7 +158,7 @@ def read_some(stream: Any, size: int, problems: list[str]) -> bytes:
         try:
             data = stream.read(size)
         except DAMAGE as error:
-            problems.append(f"what is packed is damaged: {error}")
+            problems.append(f"the compressed data is damaged: {error}")
             break
         if not data:
             break

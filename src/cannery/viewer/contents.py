@@ -239,7 +239,7 @@ def _elsewhere(kind: str, payload: Location) -> Node:
             one_line(name, 120)
         ]
         return p(".file")[
-            span(".badge")[kind], " ", link, span(".quiet")[" not loaded: it lies elsewhere"]
+            span(".badge")[kind], " ", link, span(".quiet")[" not loaded: external location"]
         ]
     return p(".file")[
         span(".badge")[kind], f" {one_line(name, 120)}", span(".quiet")[" kept by its provider"]

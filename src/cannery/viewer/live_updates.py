@@ -56,7 +56,7 @@ class Follower:
                     asked.store.metadata_of(name)
                 self._identifier = name
             case _:
-                raise InputError(f"nothing happens at {asked.path[:100]}")
+                raise InputError(f"there are no events at {asked.path[:100]}")
         self._store = asked.store
         self._running = asked.running
         self._length = number(asked.query, "from") or 0

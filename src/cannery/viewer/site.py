@@ -112,12 +112,12 @@ class Site:
 
     def _change(self, asked: Asked, parts: list[str]) -> Answer:
         if asked.is_read_only:
-            return refusal(asked, 405, "this viewer only reads")
+            return refusal(asked, 405, "this viewer is read-only")
         if len(parts) != 3 or parts[0] != "c" or parts[2] != "delete":
             raise NotFoundError(f"nothing can be changed at {ROOT}{asked.path[:200]}")
         name = parts[1]
         if not self.tokens.is_valid(_deletion(asked, name), asked.form.get("token", "")):
-            return refusal(asked, 403, "the page was too old: load it again and delete from there")
+            return refusal(asked, 403, "the page has expired: reload it and delete again")
         asked.store.delete(name)
         return Answer(303, [*safe_headers(), ("location", ROOT)], b"")
 

@@ -115,7 +115,7 @@ def _destroy(options: argparse.Namespace, keys: Encryption, source: KeySource) -
 
 def _confirmed(question: str) -> bool:
     if not sys.stdin.isatty():
-        raise Misuse("destroying a key needs a yes", "Add --yes")
+        raise Misuse("destroying a key needs confirmation", "Add --yes")
     sys.stderr.write(f"{question} [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -44,8 +44,8 @@ def run(options: argparse.Namespace) -> int:
             counted(report.exchanges, "exchange"),
         ]
         wrong = f": {counted(len(report.damages), 'damage')}" if report.damages else ""
-        print(f"looked at {', '.join(looked)}{wrong}")
+        print(f"checked {', '.join(looked)}{wrong}")
         if report.exchanges_of_none:
             gone = counted(report.exchanges_of_none, "exchange")
-            print(f"{gone} of conversations that are not there any more: their cost is kept")
+            print(f"{gone} of conversations that no longer exist: their cost is kept")
     return DONE if report.is_sound else WRONG

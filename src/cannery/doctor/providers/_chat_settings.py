@@ -205,7 +205,7 @@ def _format(judged: Judged) -> Iterator[Broken]:
 def _blank_user(judged: Judged) -> Iterator[Broken]:
     for path, message in messages_of(judged):
         if message.get("role") == "user" and is_blank(message.get("content")):
-            yield (*path, "content"), "the user says nothing"
+            yield (*path, "content"), "the user message is blank"
 
 
 _CHAT = f"{API}/chat/create"

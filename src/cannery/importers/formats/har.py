@@ -58,7 +58,7 @@ def read(source: Source) -> Iterator[Found]:
             else:
                 yield found
     if others:
-        source.notes.append(f"{others:,} entries that are no calls of an LLM API, left alone")
+        source.notes.append(f"{others:,} entries that are not calls of an LLM API, left out")
 
 
 def _call(entry: dict[str, Any], place: str, source: Source) -> Imported | None:

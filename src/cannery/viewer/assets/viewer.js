@@ -1,5 +1,5 @@
-// What pages do beyond showing: keyboard, copying, windows of messages, live answers. Every page can be read without it.
-// Nothing here makes HTML of text: fragments come from the server, which has sanitised them, and text stays text.
+// Optional functions of the pages: keyboard, copying, loading of messages, live answers. All pages work without them.
+// No text is converted to HTML here: fragments come from the server, which has sanitised them.
 
 const root = document.documentElement;
 root.classList.add("js");
@@ -47,7 +47,7 @@ let theme = "";
 try {
   theme = localStorage.getItem("cannery-theme") || "";
 } catch {
-  // Storage may be forbidden; the page then follows the system.
+  // Storage may be disabled; the page then uses the theme of the system.
 }
 setTheme(theme);
 
@@ -92,7 +92,7 @@ async function copy(text) {
   try {
     await navigator.clipboard.writeText(text);
   } catch {
-    // Without permission, or not over HTTPS: the old way.
+    // Without permission, or not over HTTPS: use the legacy API.
     const box = make("textarea");
     box.value = text;
     document.body.append(box);
@@ -292,7 +292,7 @@ const nearEnd = new IntersectionObserver((entries) => {
 
 function watchMore(more) {
   nearEnd.unobserve(more);
-  // Earlier messages are loaded when they are asked for, so that the page does not run away upwards.
+  // Earlier messages are loaded on request only: inserting them while scrolling would move the page.
   if (more.dataset.more === "later") nearEnd.observe(more);
 }
 for (const more of all("[data-more]")) {
@@ -303,7 +303,7 @@ for (const more of all("[data-more]")) {
   });
 }
 
-// Messages get their true height when they come into view, which moves what is below them: go there until it stays.
+// Messages get their real height when they become visible, which moves those below: scroll until the position is stable.
 function settleOn(target, frames = 12) {
   select(target);
   let last = NaN;
@@ -317,7 +317,7 @@ function settleOn(target, frames = 12) {
   requestAnimationFrame(again);
 }
 
-// A link to a message that is not on this page leads to the page that has it.
+// A link to a message that is not on this page opens the page that contains it.
 function followHash() {
   const found = location.hash.match(/^#m(\d+)$/);
   if (!found || !one("#messages")) return;

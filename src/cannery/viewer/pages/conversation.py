@@ -168,7 +168,7 @@ def _begun_page(identifier: str, said: Sequence[AnyCanister]) -> Iterator[bytes]
         div("#messages.messages", {"data-length": "0"})[
             noscript[
                 blocks_html(arrange(placed(said, 0)), Surroundings(links_of(identifier), {})),
-                p(".quiet")["The answer is being given. Load the page again to see it."],
+                p(".quiet")["The answer is not complete. Reload the page to see it."],
             ],
             div("#tail", {**live, "data-at-end": "true", "data-unfiled": "true"}, aria_live="off"),
         ],
@@ -188,9 +188,7 @@ def _content(asked: Asked, shown: Shown, token: str) -> Iterator[Node]:
     yield Markup(f'<div class="messages" id="messages" data-length="{window.length}">')  # noqa: S704 - a number
     yield _earlier(shown)
     if not window.length:
-        yield empty(
-            "Nothing has been said yet", p["Messages appear here as soon as they are recorded."]
-        )
+        yield empty("No messages yet", p["Messages appear here as soon as they are recorded."])
     yield from _stream(shown, outline)
     yield _at_end(shown)
     yield _later(shown)

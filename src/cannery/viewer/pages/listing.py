@@ -333,7 +333,7 @@ def _nothing(asked: Asked, chosen: Mapping[str, str]) -> Node:
   -d '{{"model": "echo", "messages": [{{"role": "user", "content": "Hello"}}]}}'"""
     return empty(
         "No conversations yet",
-        p["Send something through the gateway, and it appears here while it is being said:"],
+        p["Send something through the gateway, and it appears here while it is answered:"],
         pre(".code", tabindex="0")[served],
         p["Or bring in chats of other programs: ", code["cannery import conversations.json"]],
     )
