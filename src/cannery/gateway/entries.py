@@ -74,6 +74,7 @@ class Entry:
         "_recorder",
         "_replied",
         "asked_model",
+        "begun_in",
         "body",
         "cost",
         "dialect",
@@ -119,6 +120,7 @@ class Entry:
         self.body = b""
         self.named = _named(call)
         self.identity = _NOBODY
+        self.begun_in: str | None = None
         self.is_guess = False
         self.asked_model = call.model
         self.dialect = call.dialect
@@ -246,6 +248,7 @@ class Entry:
         plan = self._ledger.plan(self._asked, self._said_before)
         if plan is None:
             plan = Plan("new", self._new_name())
+            self._begin()
         plan = self._explained(plan)
         is_begun = self.is_all_asked(plan.known)
         if self.identity.is_compacted and plan.known <= self._asked.unanswered and not is_begun:
@@ -258,6 +261,14 @@ class Entry:
             self._claimed = self._ledger.claim(plan, self._asked, plan.known, is_held=True)
         call.conversation = plan.identifier
         self._recorder.tell(self, plan)
+
+    def _begin(self) -> None:
+        """Recognise a sub-agent that sends no id, by the call that gave it its task."""
+        if self.named is None and not self.identity.kind:
+            if self._asked.unanswered == len(self._history):
+                self.begun_in = self._recorder.delegations.find(self.scope, self._history)
+            if self.begun_in is not None:
+                self.identity = replace(self.identity, kind=SUBAGENT)
 
     def _explained(self, plan: Plan) -> Plan:
         """A plan with the reason of its caller, or of the store if it follows what the store found."""
@@ -327,6 +338,8 @@ class Entry:
             digests = self._replied.digests[start:]
             own = self.dialect.name
             self._recorder.thoughts.remember(self.scope, response.canisters, digests, own)
+            if plan is not None:
+                self._recorder.delegations.remember(self.scope, plan.identifier, response.canisters)
 
     def _take_place(self, plan: Plan, response: Response) -> int:
         """Reserve the place of the answer; an answer already stored after the same question is not stored twice."""

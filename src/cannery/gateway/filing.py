@@ -21,6 +21,7 @@ from cannery.gateway.clients import (
     Identity,
     title_in,
 )
+from cannery.gateway.delegations import first_question
 from cannery.gateway.entries import Entry, Named
 from cannery.gateway.identifiers import alike, new_identifier
 from cannery.gateway.ledger import Digest, Plan, Spot
@@ -30,7 +31,6 @@ from cannery.messages import (
     Conversation,
     InvocationCanisterClass,
     ResultCanisterClass,
-    UserCanisterClass,
     assistant,
     conversation_digest,
 )
@@ -38,7 +38,7 @@ from cannery.storage import Filed, Filing, Link, Match, Recognised, Store, Summa
 from cannery.storage.history import MODEL_ROLES, SpokenChain, own_of
 from cannery.storage.recognition import Spoken, recognise
 from cannery.storage.settings import NO_TOOLS, encode_settings, encode_tools
-from cannery.titles import title_of, typed_text
+from cannery.titles import title_of
 
 _LAST_CALLS = 80
 _LAST_CONVERSATIONS = 20
@@ -195,6 +195,10 @@ class Filer:
             # It has the history of its parent, and its task behind that.
             here = Spot(plan.parent, plan.position)
             return self._begun(link, here, entry.history()[plan.known :])
+        if plan.kind == "new" and entry.begun_in is not None:
+            link = self._checked(link, entry.begun_in, entry.history())
+            entry.identity = msgspec.structs.replace(identity, kind=link.kind)
+            return link
         if plan.kind == "new" and identity.kind == SUBAGENT and not identity.parent:
             return self._delegated(link, entry.history())
         parent = self._parent(identity) if plan.kind == "new" else None
@@ -213,6 +217,23 @@ class Filer:
         if begun is None:
             return link
         return msgspec.structs.replace(link, began_at=begun.position, call=begun.call)
+
+    def _checked(self, link: Link, identifier: str, history: Sequence[AnyCanister]) -> Link:
+        """Link a sub-agent with the call that has its task, unless that has a result or repeats a question."""
+        plain = msgspec.structs.replace(link, kind="")
+        try:
+            here = Spot(identifier, len(self.store.get(identifier)))
+        except ConversationNotFoundError:
+            return plain
+        begun, task = self._call_of(here, history), first_question(history)
+        if begun is None or not begun.is_open:
+            return plain
+        said = self.store.get(identifier).load()
+        if any(first_question([one]) == task for one in said):
+            return plain
+        return msgspec.structs.replace(
+            link, parent=identifier, began_at=begun.position, call=begun.call
+        )
 
     def _delegated(self, link: Link, history: Sequence[AnyCanister]) -> Link:
         """Link a sub-agent that names no parent with the one conversation of its program that gave it its task.
@@ -271,10 +292,7 @@ class Filer:
 
     def _call_of(self, parent: Spot, history: Sequence[AnyCanister]) -> _Begun | None:
         """The call that gave a sub-agent its task."""
-        tasks = [
-            typed_text(one.text).strip() for one in history if isinstance(one, UserCanisterClass)
-        ]
-        task = next(filter(None, tasks), "")
+        task = first_question(history)
         start = max(parent.position - _LAST_CALLS, 0)
         said = self.store.handle(parent.identifier).read(start).canisters
         for at in range(len(said) - 1, -1, -1):

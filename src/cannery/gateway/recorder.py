@@ -24,6 +24,7 @@ from cannery.backends import shown
 from cannery.errors import CanneryError, StoreUnavailableError
 from cannery.gateway.calls import Call
 from cannery.gateway.clients import Identity
+from cannery.gateway.delegations import Delegations
 from cannery.gateway.entries import Entry, Named
 from cannery.gateway.filing import Filer
 from cannery.gateway.identifiers import alike
@@ -63,6 +64,7 @@ class Recorder:
         self.ledgers = Ledgers()
         self.replies = Replies()
         self.thoughts = Thoughts()
+        self.delegations = Delegations()
         self.metrics: Metrics | None = None
         # Called once, on another thread than the loop's, before anything is recorded.
         self.when_open: Callable[[Store], object] = lambda _: None
