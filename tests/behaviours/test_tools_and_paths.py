@@ -143,7 +143,7 @@ def test_a_model_without_a_name_is_unknown(target: str):
 
 @pytest.mark.parametrize("target", [RESPONSES, "sharegpt"])
 def test_a_request_of_which_nothing_is_left_is_refused(target: str):
-    part = {"functionResponse": {"name": "a", "response": {"temp": 3}}}
+    part = {"somethingNew": {"name": "a", "response": {"temp": 3}}}
     body = {"contents": [{"role": "model", "parts": [part]}]}
     with pytest.raises(cannery.EmptyConversationError):
         cannery.translate(body, source=GEMINI, target=target)

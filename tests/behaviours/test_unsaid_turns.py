@@ -196,15 +196,6 @@ MISPLACED: dict[str, tuple[str, dict[str, Any], str]] = {
         },
         "messages[0].content[0]: 'tool_result'",
     ),
-    "result of Gemini": (
-        "gemini_generate",
-        {
-            "contents": [
-                {"role": "model", "parts": [{"functionResponse": {"name": "f", "response": {}}}]}
-            ]
-        },
-        "contents[0].parts[0]: 'functionResponse'",
-    ),
     "result of Converse": (
         "bedrock_converse",
         {

@@ -75,6 +75,10 @@ def get(holder: Any, key: str) -> Any:
     return plain(holder.get(snake(key)) if found is MISSING else found)
 
 
+# Shapes of a result that stands in the model's turn, and of a part in one content with a part of another side.
+APART, WITHIN = "apart", "within"
+
+
 def write_form(shapes: Sequence[str], name: str | None = None) -> str | None:
     """The shapes of a message and the name on a result, as the form of a residue."""
     if not shapes:

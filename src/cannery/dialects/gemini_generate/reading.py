@@ -16,9 +16,11 @@ from msgspec import Raw
 
 from cannery.dialects.gemini_generate.call_ids import CallIds
 from cannery.dialects.gemini_generate.forms import (
+    APART,
     NAME,
     OUTPUT,
     SIGNATURE,
+    WITHIN,
     Section,
     both,
     camel,
@@ -38,6 +40,7 @@ from cannery.families.gemini.reading import MISSING, located
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
     AnyCanister,
+    ResultCanisterClass,
     new_assistant,
     new_invocation,
     new_result,
@@ -254,6 +257,8 @@ class MessageReader:
         key, rank = ("text", _TEXT) if is_text else _data_of(part)
         patch: Object | None = None
         model = None
+        if joined and role == "model" and path[0] == "contents":
+            joined = self._continues(is_result=rank == _RESPONSE)
         if rank == _TEXT:
             held: Any = part.pop(key)
             if type(held) is not str:
@@ -264,8 +269,8 @@ class MessageReader:
                     held, patch = self._reasoning(part, held)
                 else:
                     patch = {"s": part}
-        elif rank == _RESPONSE and role == "user":
-            self._result(part, key, path, joined)
+        elif rank == _RESPONSE and path[0] == "contents":
+            self._result(part, key, path, joined, is_apart=role == "model")
             return
         elif rank == _CALL and role == "model" and _is_call(part[key]):
             self._call(part, key, path, joined)
@@ -278,6 +283,16 @@ class MessageReader:
             residue = self._residue(patch, None, model)
         self.canisters.append(_SPEAKERS[role](held, self.when, joined, residue))
         self.paths.append(path)
+
+    def _continues(self, *, is_result: bool) -> bool:
+        """Whether a part of a model's turn is joined to the part before it: a result is no part of another message.
+
+        Google's SDK keeps the results of its automatic calls in the model's turns (js-genai, recorded 2026-02).
+        """
+        if is_result is (type(self.canisters[-1]) is ResultCanisterClass):
+            return True
+        self._shape = WITHIN
+        return False
 
     def _signer(self, part: Object) -> str | None:
         """The model that signed a part, if known."""
@@ -349,7 +364,15 @@ class MessageReader:
         self.canisters.append(canister)
         self.paths.append(path)
 
-    def _result(self, part: Object, key: str, path: Path, joined: bool) -> None:  # noqa: FBT001 - as the makers
+    def _result(
+        self,
+        part: Object,
+        key: str,
+        path: Path,
+        joined: bool,  # noqa: FBT001 - as the makers
+        *,
+        is_apart: bool,
+    ) -> None:
         place = path + (key,)
         answer = part.pop(key)
         if type(answer) is not dict:
@@ -359,7 +382,7 @@ class MessageReader:
             given = decode(given)
         if type(name) is Raw:
             name = decode(name)
-        shapes: list[str] = []
+        shapes = [APART] if is_apart else []
         if name is MISSING or name is None:
             if given is MISSING or given is None:
                 expect(str, name, place + ("name",))

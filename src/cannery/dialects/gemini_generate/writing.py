@@ -11,11 +11,13 @@ from itertools import compress
 from typing import Any
 
 from cannery.dialects.gemini_generate.forms import (
+    APART,
     ERROR,
     NAME,
     NO_SHAPES,
     OUTPUT,
     SIGNATURE,
+    WITHIN,
     get,
     read_form,
     spelled,
@@ -51,7 +53,7 @@ from cannery.wire.citations import report_approximated
 from cannery.wire.contract import Piece
 from cannery.wire.losses import Place, Report
 from cannery.wire.residues import own_residue, recall
-from cannery.wire.turns import SIDES, omission
+from cannery.wire.turns import MODEL, SIDES, USER, omission
 
 # Shapes of a content without parts.
 _EMPTY = frozenset({"absent", "null", "empty"})
@@ -101,6 +103,8 @@ class MessageWriter(GoogleWriter):
                 piece = self._folded(piece)
                 kind = UserCanisterClass
             whose = SIDES[kind]
+            if kind is ResultCanisterClass and self.is_same:
+                whose = self._side_of_result(piece.canister)
             if whose is side and self._follows(piece.canister, turn[-1].canister):
                 turn.append(piece)
                 continue
@@ -115,6 +119,13 @@ class MessageWriter(GoogleWriter):
         # An empty object is a content that came without fields.
         body["contents"] = self._closed(contents)
         return body
+
+    def _side_of_result(self, canister: AnyCanister) -> str:
+        """The side that a result came from: some clients keep results in the model's turns."""
+        residue = canister.residue
+        if residue is None or residue.form is None or residue.dialect != NAME:
+            return USER
+        return MODEL if APART in read_form(residue)[0] else USER
 
     def _closed(self, contents: list[Object | None]) -> list[Object]:
         """The contents without turns that turned out empty; the turns around one are merged."""
@@ -140,9 +151,12 @@ class MessageWriter(GoogleWriter):
     def _follows(self, canister: AnyCanister, last: AnyCanister) -> bool:
         """Whether a canister belongs to the same content as the last; results that answer one turn always do."""
         kind = type(canister)
+        residue = canister.residue
         if canister.joined or kind is InvocationCanisterClass:
             return True
-        is_free = canister.residue is None or not self.is_same
+        if self.is_same and residue is not None and residue.form and residue.dialect == NAME:
+            return WITHIN in read_form(residue)[0]
+        is_free = residue is None or not self.is_same
         return is_free and kind is ResultCanisterClass and type(last) is ResultCanisterClass
 
     # --- system --------------------------------------------------------------------------------
