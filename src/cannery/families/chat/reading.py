@@ -321,14 +321,17 @@ class ChatReader(MediaOfResults):
 
     def _assistant_form(self, content: Any, path: Path, start: int) -> str | None:
         """The form of a content that is not plain text; its parts are added."""
-        if content is None:
-            return None
-        if content == "":
-            return "string"
+        if content is None or content == "":
+            return None if content is None else "string"
+        joined = len(self.canisters) > start
+        if self.call_stem and type(content) is dict:
+            # Cloudflare's answer in JSON mode is the object itself (recorded 2026-01).
+            said = new_assistant(write_json(content), self.when, joined)
+            self._add(said, path + ("content",))
+            return "json"
         if type(content) is not list or not content:
             return self._no_content(content, path)
         form = "list" if _is_one_text(content) else None
-        joined = len(self.canisters) > start
         self._parts(content, "assistant", path + ("content",), None, None, joined=joined)
         return form
 

@@ -33,7 +33,7 @@ from cannery.messages.content import (
     ReasoningContentClass,
     RefusalContentClass,
 )
-from cannery.messages.json_text import decode_json, write_json
+from cannery.messages.json_text import decode_json, read_object, write_json
 from cannery.messages.payload import Location
 from cannery.wire.arguments import FREEFORM_INPUT
 from cannery.wire.contract import Piece
@@ -364,7 +364,9 @@ class ChatWriter(PartWriter):
     ) -> None:
         is_list = form in ("list", "empty")
         if not is_list and _is_bare_text(parts):
-            message["content"] = parts[0]["text"]
+            text = parts[0]["text"]
+            is_object = form == "json" and self.for_answer and read_object(text) is not None
+            message["content"] = decode_json(text) if is_object else text
         elif parts or is_list:
             message["content"] = parts
         elif form == "string":
