@@ -22,6 +22,14 @@ from tests.oracles.sdk_types import validate_request, validate_response
 from tests.oracles.server_rules import check_request_rules, codes
 
 Body = dict[str, Any]
+# Rules for what we write that are stricter than some recorded servers: models before 3.6 continue a turn of the model,
+# Gemini 2.0 takes calls without results, Google's SDK keeps results of its automatic calls in turns of the model, and
+# Vertex AI takes parts of arguments.
+STRICTER = {
+    "gemini_generate": frozenset(
+        {"ends-on-model", "call-unanswered", "response-role", "result-orphan", "vertex-only"}
+    )
+}
 # The hosts of the APIs themselves; others that speak their dialect have rules of their own.
 HOSTS = {
     "anthropic_messages": "api.anthropic.com",
@@ -131,5 +139,6 @@ def test_no_rule_refuses_what_a_server_took(dialect: str, corpus: Corpus):
         item.name: problems
         for item in taken
         if (problems := check_request_rules(dialect, item.body))
+        and not codes(problems) <= STRICTER.get(dialect, frozenset())
     }
     assert refused == {}

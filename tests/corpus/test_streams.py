@@ -16,6 +16,7 @@ import orjson
 import pytest
 
 import cannery
+from cannery.dialects import find_dialect
 from cannery.messages import Failure, PartStart, fold
 from tests.conformance.test_streams import fails, spoken
 from tests.corpus.items import PARTS, Corpus, Item
@@ -52,9 +53,12 @@ def judge_splits(item: Item) -> list[str]:
 def accumulated(item: Item) -> Any:
     """The answer that the SDK of the stream's own dialect makes of it; None where it refuses the stream."""
     try:
-        return parse_stream(item.dialect, [item.data]).final
+        final = parse_stream(item.dialect, [item.data]).final
     except StreamRefusedError:
         return None
+    # ChatGPT's own endpoint tells of an empty output at the end of an answer that it streamed (recorded 2026-05).
+    is_untold = final.get("output") == [] and b"response.output_item.done" in item.data
+    return None if is_untold else final
 
 
 def judge_fold(item: Item) -> list[str]:
@@ -89,6 +93,9 @@ def judge_target(item: Item, target: str) -> list[str]:
     if target != item.dialect or accumulated(item) is not None:
         parse_stream(target, written)
     one, other = spoken(fold(cannery.normalize_stream(written, target))), expected(given, target)
+    if find_dialect(target).rules.refuses_blank_text and not other[0].strip():
+        # Blank text is not said to who refuses it.
+        other = ["", other[1]]
     return problems if one == other else [*problems, f"says {one}, the source {other}"]
 
 
