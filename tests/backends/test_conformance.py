@@ -692,6 +692,41 @@ def test_a_fork_goes_on_with_its_parents_history(backend):
     assert [(one.identifier, one.position) for one in found] == [("f", 1)]
 
 
+def test_a_child_that_shares_nothing_with_a_fork_begins_anew(backend):
+    made(backend, "c", lines=[b"a", b"b"])
+    made_in = {"parent": "c", "position": 1}
+    for identifier, facts in (("f", made_in), ("g", {"parent": "f", "kind": "title"})):
+        metadata = metadata_of(identifier, **facts)
+        lines = [b'{"n":"y"}']
+        backend.commit(
+            Change(
+                identifier=identifier,
+                requires={identifier: None},
+                metadata=metadata,
+                base=metadata.position,
+                lines=lines,
+                entries=list(map(entry_of, lines)),
+            )
+        )
+    for _ in range(2):
+        (found,) = backend.catalogue.match("", "", [chain("y")])
+        assert (found.identifier, found.known, found.is_at_end) == ("g", 1, True)
+        assert {one.identifier for one in backend.catalogue.tree("g")} == {"c", "f", "g"}
+        backend.catalogue.rebuild()
+
+
+def test_a_child_may_be_older_than_its_parent(backend):
+    raw = made(backend, "c", lines=[b"a"])
+    made(backend, "p", lines=[b"b"])
+    moved = metadata_of("c", parent="p", kind="title")
+    backend.commit(Change(identifier="c", requires={"c": raw}, metadata=moved))
+    for _ in range(2):
+        for identifier in ("c", "p"):
+            tree = {one.identifier: one.parent for one in backend.catalogue.tree(identifier)}
+            assert tree == {"c": "p", "p": None}
+        backend.catalogue.rebuild()
+
+
 def test_lists_go_on_behind_a_cursor(backend):
     for number in range(12):
         scope = "s" if number % 2 else ""

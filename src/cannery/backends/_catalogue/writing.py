@@ -49,19 +49,25 @@ class Base(NamedTuple):
 
 def base_of(connection: sqlite3.Connection, metadata: Metadata) -> Base | None:
     """The state of a history at the start of a conversation's own log; None if its parent's cannot be read."""
-    if metadata.parent is None:
+    if metadata.parent is None or not metadata.position:
+        # A child that shares nothing begins anew, also where its parent is a fork.
         return Base()
     above = row_of(connection, metadata.parent)
     if above is None or above.unreadable:
         return None
-    roles = above.roles
-    if metadata.position < above.length:
-        roles = _roles_before(connection, above, metadata.position)
+    return _base_at(connection, above, metadata.position)
+
+
+def _base_at(connection: sqlite3.Connection, row: Row, position: int) -> Base:
+    """The state of a conversation's history at a position of its own log."""
+    roles = row.roles
+    if position < row.length:
+        roles = _roles_before(connection, row, position)
     condition = "number = ? AND position <= ? ORDER BY position DESC LIMIT 1"
-    found = next(prefixes(connection, condition, (above.number, metadata.position)), None)
+    found = next(prefixes(connection, condition, (row.number, position)), None)
     if found is None:
-        known = (above.base_chain, above.base_calls, above.base_spoken)
-        return Base(*known, roles, above.base_questions)
+        known = (row.base_chain, row.base_calls, row.base_spoken)
+        return Base(*known, roles, row.base_questions)
     return Base(found.chain, found.calls, found.position, roles, found.questions)
 
 
@@ -145,7 +151,7 @@ def described(connection: sqlite3.Connection, row: Row, metadata: Metadata, seen
     """A row updated from metadata."""
     if metadata.parent != row.parent:
         # A conversation that shares nothing may be made a child of another later.
-        row = _moved(connection, row, metadata.parent)
+        row = moved(connection, row, metadata.parent)
     return renamed(row, metadata, seen)
 
 
@@ -167,7 +173,7 @@ def renamed(row: Row, metadata: Metadata, seen: int) -> Row:
     )
 
 
-def _moved(connection: sqlite3.Connection, row: Row, parent: str | None) -> Row:
+def moved(connection: sqlite3.Connection, row: Row, parent: str | None) -> Row:
     """A row under another parent, with all of its descendants in the tree of that parent."""
     above = None if parent is None else row_of(connection, parent)
     root = row.number if above is None else above.root
@@ -401,8 +407,18 @@ def clear(connection: sqlite3.Connection, number: int, start: int, stop: int | N
 
 def cut(connection: sqlite3.Connection, row: Row, length: int) -> Row:
     """Remove the rows of a deleted conversation after a position; no fork shares them."""
+    end = _base_at(connection, row, length)
     clear(connection, row.number, length)
-    return put(connection, row._replace(length=length, searched=min(row.searched, length)))
+    left = row._replace(
+        chain=end.chain,
+        calls=end.calls,
+        spoken=end.spoken,
+        questions=end.questions,
+        roles=end.roles,
+        length=length,
+        searched=min(row.searched, length),
+    )
+    return put(connection, left)
 
 
 def remove(connection: sqlite3.Connection, number: int) -> None:

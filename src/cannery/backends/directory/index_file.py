@@ -24,7 +24,7 @@ from cannery.errors import InputError, StorageError, StoreUnavailableError
 
 T = TypeVar("T")
 
-_VERSION = 6
+_VERSION = 7
 # From this version on SQLite can remove deleted words from its file at once.
 _DELETES_WORDS = sqlite3.sqlite_version_info >= (3, 42)
 _TRIES = 50

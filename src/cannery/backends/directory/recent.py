@@ -82,6 +82,10 @@ class Recent:
 
 def learn(connection: sqlite3.Connection, news: Sequence[Addition]) -> bool:
     """Apply changes from memory, but for the content they refer to, if they directly follow the tables' state."""
+    parents = {one.metadata.parent for one in news if one.metadata is not None} - {None}
+    if any(row_of(connection, str(parent)) is None for parent in parents):
+        # A child is in the tree of its parent, which may have been made later.
+        return False
     row = before = row_of(connection, news[0].identifier)
     is_new = row is None
     parent = None if row is None else row.parent

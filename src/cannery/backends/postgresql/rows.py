@@ -213,7 +213,7 @@ def living_at(connection: Connection, row: Row, position: int) -> Row | None:
 
 def base_of(connection: Connection, above: Row | None, metadata: Metadata) -> Base | None:
     """The state of a history at the start of a conversation's own log; None if its parent's cannot be read."""
-    if metadata.parent is None:
+    if metadata.parent is None or not metadata.position:
         return Base()
     if above is None or above.unreadable:
         return None
@@ -264,7 +264,7 @@ def find_call(connection: Connection, row: Row, call: str) -> int | None:
 
 
 def move(connection: Connection, row: Row, parent: str | None) -> Row:
-    """A row under another parent, with all of its descendants in the tree of that parent."""
+    """A row, not yet written, under another parent, with all of its descendants in the tree of that parent."""
     above = None if parent is None else row_of(connection, parent)
     root = row.number if above is None else above.root
     below = (
@@ -272,9 +272,10 @@ def move(connection: Connection, row: Row, parent: str | None) -> Row:
         " UNION SELECT f.number, f.id FROM cannery.conversations f JOIN below b ON f.parent = b.id)"
     )
     for table in ("conversations", "calls"):
-        execute(
-            connection,
-            f"{below} UPDATE cannery.{table} SET root = %s WHERE number IN (SELECT number FROM below)",  # noqa: S608 - names are ours
-            (row.number, root),
-        )
+        # Its own row is written later, if it still has the version that was read.
+        others = f"UPDATE cannery.{table} SET root = %s WHERE number <> %s"  # noqa: S608 - names are ours
+        within = "AND number IN (SELECT number FROM below)"
+        execute(connection, f"{below} {others} {within}", (row.number, root, row.number))
+    query = "UPDATE cannery.calls SET root = %s WHERE number = %s"
+    execute(connection, query, (root, row.number))
     return row._replace(parent=parent, root=root)
