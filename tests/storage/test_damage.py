@@ -14,7 +14,14 @@ from cannery.backends import _compression as compression
 from cannery.backends._seals import seal
 from cannery.backends.directory import index_seal
 from cannery.errors import CanneryError, DamageError, StorageError
-from cannery.messages import ImageContentClass, UserCanisterClass, assistant, supervisor, user
+from cannery.messages import (
+    ImageContentClass,
+    UserCanisterClass,
+    assistant,
+    invocation,
+    supervisor,
+    user,
+)
 from cannery.storage import open_store
 
 FLIPS = 10_000
@@ -735,7 +742,8 @@ def test_content_ids_cover_bytes(golden):
 
 def sqlite_store(folder):
     with open_store(f"sqlite:{folder}/store.db") as store:
-        store.create("one", tags=("tagged",), canisters=[user("needle one"), assistant("answer")])
+        said = [user("needle one"), assistant("answer"), invocation("call", "f"), supervisor("Do.")]
+        store.create("one", tags=("tagged",), canisters=said)
         store.within("somebody").create("two", canisters=[user("needle two")])
     return folder / "store.db"
 
@@ -765,6 +773,18 @@ def test_verify_names_a_damaged_index_of_a_file(tmp_path, index):
     [
         "UPDATE prefixes SET calls = calls + 1 WHERE number = 1",
         "UPDATE conversations SET roles = roles + 1 WHERE number = 1",
+        "UPDATE roles SET position = position + 1 WHERE number = 1 AND role = 'assistant'",
+        "UPDATE roles SET role = 'result' WHERE number = 1 AND role = 'assistant'",
+        "DELETE FROM roles WHERE number = 1",
+        "UPDATE places SET role = 'result' WHERE number = 1",
+        "UPDATE places SET said = '2027-01-01T00:00:00Z' WHERE number = 1",
+        "DELETE FROM places WHERE number = 1",
+        "DELETE FROM prefixes WHERE number = 1 AND position = 2",
+        "DELETE FROM tags WHERE number = 1",
+        "DELETE FROM calls WHERE number = 1",
+        "INSERT INTO calls VALUES (1, 'none', 1, 7, 1)",
+        "DELETE FROM uses WHERE number = 1",
+        "DELETE FROM conversations WHERE number = 1",
     ],
 )
 def test_verify_names_a_damaged_row_of_a_file(tmp_path, change):
@@ -777,4 +797,71 @@ def test_verify_names_a_damaged_row_of_a_file(tmp_path, change):
         where = {damage.where for damage in store.verify().damages}
         assert f"conversations/{identifier}" in where
         store.rebuild_index()
+        assert store.verify().is_sound
+
+
+@pytest.mark.parametrize("word", ["needle", "answer"])
+def test_verify_names_a_changed_word_in_the_index_of_a_file(tmp_path, word):
+    """A message is not found by it any more, and SQLite checks the structure of the index only."""
+    file = sqlite_store(tmp_path)
+    changed = 0
+    with contextlib.closing(sqlite3.connect(file)) as connection:
+        for place, block in connection.execute("SELECT id, block FROM texts_data").fetchall():
+            if word.encode() in block:
+                changed += 1
+                new = block.replace(word.encode(), b"z" * len(word))
+                connection.execute("UPDATE texts_data SET block = ? WHERE id = ?", (new, place))
+        connection.commit()
+    assert changed
+    with open_store(f"sqlite:{file}") as store:
+        assert store.search(word) == ()
+        (damage,) = store.verify().damages
+        assert "index of words" in damage.problem
+        store.rebuild_index()
+        assert store.verify().is_sound
+        assert len(store.search(word)) == changed
+
+
+DERIVED = ["conversations", "prefixes", "calls", "roles", "places", "tags", "texts"]
+INDEXES = ["by_change", "users", "by_chain", "places_of"]
+TRUTH = ["lines", "contents", "pieces", "uses", "keys", "facts"]
+
+
+@pytest.mark.parametrize("name", DERIVED + INDEXES + TRUTH)
+def test_verify_names_a_missing_table_of_a_file(tmp_path, name):
+    file = sqlite_store(tmp_path)
+    kind = "INDEX" if name in INDEXES else "TABLE"
+    with contextlib.closing(sqlite3.connect(file)) as connection:
+        connection.execute(f"DROP {kind} {name}")
+        connection.commit()
+    with open_store(f"sqlite:{file}") as store:
+        assert any(repr(name) in damage.problem for damage in store.verify().damages)
+        if name not in TRUTH:
+            store.rebuild_index()
+            assert store.verify().is_sound
+            assert len(store.search("needle")) == 2
+            store.create(canisters=[user("more")])
+
+
+def test_a_file_without_conversations_is_refused_with_the_name_of_the_table(tmp_path):
+    file = sqlite_store(tmp_path)
+    with contextlib.closing(sqlite3.connect(file)) as connection:
+        connection.execute("DROP TABLE stored")
+        connection.commit()
+    with pytest.raises(DamageError, match="no such table: stored"):
+        open_store(f"sqlite:{file}")
+
+
+def test_trees_are_whole_after_all_tables_of_the_catalogue_were_made_again(tmp_path):
+    with open_store(f"sqlite:{tmp_path}/store.db") as store:
+        side, main = (store.create(canisters=[user(word)]) for word in ("side", "main"))
+        fork = side.fork(1)
+        store.change_metadata(side.identifier, parent=main.identifier)
+        before = store.tree(side.identifier)
+    with contextlib.closing(sqlite3.connect(tmp_path / "store.db")) as connection:
+        connection.execute("DROP TABLE roles")
+    with open_store(f"sqlite:{tmp_path}/store.db") as store:
+        store.rebuild_index()
+        for one in (side, main, fork):
+            assert store.tree(one.identifier).draw() == before.draw()
         assert store.verify().is_sound

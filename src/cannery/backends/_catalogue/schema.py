@@ -61,8 +61,8 @@ CREATE TABLE places (
     role TEXT NOT NULL, said TEXT NOT NULL
 );
 CREATE INDEX places_of ON places (number, position);
-CREATE VIRTUAL TABLE texts USING fts5(text, content='', tokenize='unicode61 remove_diacritics 2');
 """
+WORDS = "CREATE VIRTUAL TABLE texts USING fts5(text, content='', tokenize='unicode61 remove_diacritics 2')"
 
 _NAMES = ("conversations", "tags", "prefixes", "calls", "roles", "places", "texts")
 ROLES = ("user", "assistant", "supervisor", "document", "invocation", "result")
@@ -134,7 +134,7 @@ def make_tables(connection: sqlite3.Connection) -> None:
     """Create the tables; those of an older version are dropped."""
     for name in _NAMES:
         connection.execute(f"DROP TABLE IF EXISTS {name}")
-    for statement in SCHEMA.split(";\n"):
+    for statement in (*SCHEMA.strip().removesuffix(";").split(";\n"), WORDS):
         connection.execute(statement)
 
 

@@ -158,7 +158,7 @@ class SqliteBackend(SingleCommits):
 
     def inspect(self, progress: Progress | None = None) -> Inspection:
         """Re-derive every hash."""
-        return inspect(self._database, progress)
+        return inspect(self._database, self._describe, progress)
 
     def collect(
         self,

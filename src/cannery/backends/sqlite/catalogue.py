@@ -11,12 +11,26 @@ import msgspec
 
 from cannery.backends._catalogue import writing
 from cannery.backends._catalogue.queries import Queries
-from cannery.backends._catalogue.schema import Row, make_tables
-from cannery.backends._contract import ContentTable, Describe, Entry, Metadata, Progress
+from cannery.backends._catalogue.schema import Row, make_tables, rows
+from cannery.backends._contract import (
+    ContentTable,
+    Describe,
+    Entry,
+    Metadata,
+    Progress,
+    referred,
+)
 from cannery.backends._seals import ordinal_of, unseal
-from cannery.backends.sqlite.inspection import problems
-from cannery.backends.sqlite.tables import LINE, MOST_MISSING, VERSION, Database
-from cannery.errors import CanneryError
+from cannery.backends.sqlite.contents import find_content
+from cannery.backends.sqlite.tables import (
+    LINE,
+    MOST_MISSING,
+    VERSION,
+    Database,
+    mend_indexes,
+    problems,
+)
+from cannery.errors import CanneryError, DamageError
 
 T = TypeVar("T")
 
@@ -54,13 +68,27 @@ class SqliteCatalogue(Queries):
     def rebuild(self, progress: Progress | None = None) -> None:
         """Derive the rows of each conversation again, in short transactions.
 
-        If SQLite finds the file damaged, its tables are created anew in one transaction: an index with missing entries
-        cannot be written to.
+        If a table is damaged so that it cannot be written to, all are created anew in one transaction.
         """
-        if problems(self._database, 1):
+        try:
+            self._mend_indexes()
+            self._derive_each(progress)
+        except DamageError:
             with self._database.writing() as connection:
                 self._derive_all(connection)
-            return
+
+    def _mend_indexes(self) -> None:
+        """Build indexes again if SQLite finds problems; DamageError if there are others."""
+        with self._database.snapshot() as connection:
+            if not problems(connection, 1):
+                return
+        with self._database.writing() as connection:
+            mend_indexes(connection)
+            left = problems(connection, 1)
+            if left:
+                raise DamageError(self._database.path, left[0])
+
+    def _derive_each(self, progress: Progress | None) -> None:
         with self._database.reading() as connection:
             numbers = _numbers(connection)
         deriving = _Deriving(self._backend, self._describe)
@@ -79,12 +107,15 @@ class SqliteCatalogue(Queries):
 
     def _derive_all(self, connection: sqlite3.Connection) -> None:
         make_tables(connection)
-        # Of stored data too.
-        connection.execute("REINDEX")
+        mend_indexes(connection)
         deriving = _Deriving(self._backend, self._describe)
         for number in _numbers(connection):
             while deriving.derive_part(connection, number):
                 pass
+        # A child that shares nothing may be older than its parent.
+        strayed = "conversations p JOIN conversations c ON c.parent = p.id AND c.root <> p.root"
+        for row in list(rows(connection, "1", (), strayed)):
+            writing.put(connection, writing.moved(connection, row, row.parent))
 
 
 def _numbers(connection: sqlite3.Connection) -> list[int]:
@@ -105,6 +136,7 @@ class _Deriving:
         self._backend = backend
         self._describe = describe
         self._row: Row | None = None
+        self._uses: Uses
 
     def derive_part(self, connection: sqlite3.Connection, number: int) -> bool:
         """Derive the next lines of a conversation; whether there are more."""
@@ -112,17 +144,18 @@ class _Deriving:
         query = "SELECT CAST(metadata AS BLOB), stop FROM stored WHERE number = ?"
         found, noted = connection.execute(query, (number,)).fetchone() or (b"", 0)
         raw = unseal(found)
-        metadata = None if raw is None else _decoded(raw)
+        metadata = None if raw is None else decoded(raw)
         if raw is None or metadata is None:
             return False
         end = end_of_lines(connection, number, metadata.position, noted)
         seen = zlib.crc32(raw)
         if row is None or (row.number, row.seen) != (number, seen) or row.length > end:
             row = _begun(connection, metadata, seen, number)
+            self._uses = Uses(connection, number, metadata.scope)
         stop = min(row.length + PART, end)
-        contents = self._backend.contents(metadata.scope)
-        span = range(row.length, stop)
-        entries = read_entries(connection, number, span, contents, self._describe)
+        lines = Lines(connection, number, range(row.length, stop))
+        self._uses.add(lines)
+        entries = lines.entries(self._backend.contents(metadata.scope), self._describe)
         writing.forget_words(connection, row, row.length, entries)
         writing.clear(connection, number, row.length, stop)
         row = writing.grown(connection, row, entries, with_words=True)
@@ -131,6 +164,7 @@ class _Deriving:
             return True
         writing.clear(connection, number, stop)
         writing.put(connection, row)
+        self._uses.put()
         return False
 
 
@@ -143,7 +177,7 @@ def _begun(connection: sqlite3.Connection, metadata: Metadata, seen: int, number
     return writing.begin(connection, metadata, seen, base, number)
 
 
-def _decoded(raw: bytes) -> Metadata | None:
+def decoded(raw: bytes) -> Metadata | None:
     """The metadata, if it is valid."""
     try:
         return msgspec.json.decode(raw, type=Metadata)
@@ -171,25 +205,72 @@ def end_of_lines(connection: sqlite3.Connection, number: int, first: int, noted:
     return noted if end < noted <= end + MOST_MISSING else end
 
 
-def read_entries(
-    connection: sqlite3.Connection,
-    number: int,
-    span: range,
-    contents: ContentTable,
-    describe: Describe,
-) -> Sequence[Entry | None]:
-    """The catalogue entries of stored lines."""
-    query = "SELECT place - ?, CAST(line AS BLOB) FROM lines WHERE place >= ? AND place < ? ORDER BY place"
-    begin = number * LINE
-    lines = dict(connection.execute(query, (begin, begin + span.start, begin + span.stop)))
-    entries: list[Entry | None] = []
-    for position in span:
-        line = lines.get(position)
-        if line is None or ordinal_of(line) != position:
-            entries.append(None)
-            continue
-        try:
-            entries += describe(contents, [line])
-        except CanneryError:
-            entries.append(None)
-    return entries
+class Lines:
+    """Stored lines of a conversation: those of a span."""
+
+    def __init__(self, connection: sqlite3.Connection, number: int, span: range) -> None:
+        self.span = span
+        query = "SELECT place - ?, CAST(line AS BLOB) FROM lines WHERE place >= ? AND place < ? ORDER BY place"
+        begin = number * LINE
+        self._held: dict[int, bytes] = dict(
+            connection.execute(query, (begin, begin + span.start, begin + span.stop))
+        )
+        self._sound = {at for at, line in self._held.items() if ordinal_of(line) == at}
+
+    @property
+    def are_sound(self) -> bool:
+        """Whether all lines are there, as they were written."""
+        return len(self._sound) == len(self.span)
+
+    def digests(self) -> set[bytes]:
+        """The content that the lines refer to, damaged ones too."""
+        return referred(b"\n".join(self._held.values()))
+
+    def entries(self, contents: ContentTable, describe: Describe) -> Sequence[Entry | None]:
+        """The catalogue entries; None for a damaged line."""
+        entries: list[Entry | None] = []
+        for position in self.span:
+            if position not in self._sound:
+                entries.append(None)
+                continue
+            try:
+                entries += describe(contents, [self._held[position]])
+            except CanneryError:
+                entries.append(None)
+        return entries
+
+
+class Uses:
+    """The content that a conversation refers to: what its lines say, and what the table says."""
+
+    def __init__(self, connection: sqlite3.Connection, number: int, scope: str) -> None:
+        self._connection = connection
+        self._number = number
+        self._scope = scope
+        self._found: set[int] = set()
+        self._are_all = True
+
+    def add(self, lines: Lines) -> None:
+        """Add what more lines refer to."""
+        self._are_all &= lines.are_sound
+        known = (find_content(self._connection, self._scope, one) for one in lines.digests())
+        self._found |= {content for content in known if content is not None}
+
+    def _noted(self) -> set[int]:
+        query = "SELECT content FROM uses WHERE number = ?"
+        return {content for (content,) in self._connection.execute(query, (self._number,))}
+
+    def are_noted(self) -> bool:
+        """Whether the table has all of them, so that gc frees none."""
+        return self._found <= self._noted()
+
+    def put(self) -> None:
+        """Write them to the table; a damaged line may refer to more."""
+        noted = self._noted()
+        query = "INSERT INTO uses VALUES (?, ?)"
+        more = [(self._number, content) for content in self._found - noted]
+        self._connection.executemany(query, more)
+        if self._are_all:
+            query = "DELETE FROM uses WHERE number = ? AND content = ?"
+            others = [(self._number, content) for content in noted - self._found]
+            self._connection.executemany(query, others)

@@ -19,7 +19,7 @@ from cannery.backends._contract import (
     Progress,
     referred,
 )
-from cannery.backends.sqlite.catalogue import PART, read_entries
+from cannery.backends.sqlite.catalogue import PART, Lines
 from cannery.backends.sqlite.contents import (
     SqliteContents,
     abandon_content,
@@ -120,7 +120,7 @@ class Collector:
         self._freed += size
         contents = SqliteContents(self._database, row.scope)
         span = range(length, max(row.length, length))
-        entries = read_entries(connection, row.number, span, contents, self._describe)
+        entries = Lines(connection, row.number, span).entries(contents, self._describe)
         writing.forget_words(connection, row, length, entries)
         connection.execute("DELETE FROM lines WHERE place >= ? AND place < ?", (first, last))
         connection.execute("UPDATE stored SET stop = ? WHERE number = ?", (length, row.number))

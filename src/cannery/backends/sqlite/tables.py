@@ -106,6 +106,7 @@ class Database:
         self.is_in_memory = path == _MEMORY
         self._process = os.getpid()
         self._is_open = True
+        self._is_read_only = is_read_only
         self._is_lazy: bool | None = None
         self.write_lock = threading.RLock()
         self._read_lock = self.write_lock if self.is_in_memory else threading.RLock()
@@ -141,6 +142,21 @@ class Database:
             finally:
                 if not is_nested:
                     self._reader.execute("COMMIT")
+
+    @contextlib.contextmanager
+    def snapshot(self) -> Iterator[sqlite3.Connection]:
+        """One state of the file, for a long reader: on a connection of its own, so that others read as well."""
+        if self.is_in_memory:
+            with self.reading() as connection:
+                yield connection
+            return
+        self._check()
+        with (
+            translated(self.path),
+            contextlib.closing(_connect(self.path, is_read_only=self._is_read_only)) as connection,
+        ):
+            connection.execute("BEGIN")
+            yield connection
 
     def purge(self, *, is_thorough: bool) -> bool:
         """Rewrite the file without freed data, and truncate the log beside it; whether it did.
@@ -327,6 +343,8 @@ def translated(path: str) -> Iterator[None]:
     except UnicodeDecodeError as error:
         raise DamageError(path, f"text that is not UTF-8: {error.reason}") from None
     except sqlite3.OperationalError as error:
+        if str(error).startswith(("no such", "malformed")):
+            raise DamageError(path, str(error)) from error
         raise StoreUnavailableError(f"{path}: {error}") from error
     except sqlite3.DatabaseError as error:
         raise DamageError(path, str(error)) from error
@@ -400,9 +418,7 @@ def _prepare(connection: sqlite3.Connection, path: str, *, is_read_only: bool) -
     connection.execute("BEGIN IMMEDIATE")
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version == 0:
-        for statement in _TABLES.split(";\n"):
-            connection.execute(statement)
-        make_tables(connection)
+        _make_tables(connection)
         connection.execute("INSERT INTO facts VALUES ('identity', ?)", (os.urandom(8).hex(),))
         connection.execute(f"PRAGMA application_id={_APPLICATION}")
         connection.execute(f"PRAGMA user_version={VERSION}")
@@ -421,6 +437,41 @@ def _prepare(connection: sqlite3.Connection, path: str, *, is_read_only: bool) -
         known = f"versions {_OLDEST} to {VERSION}"
         raise StorageError(f"{path}: version {version}; this program reads {known}")
     return int(version)
+
+
+def _make_tables(connection: sqlite3.Connection) -> None:
+    for statement in _TABLES.strip().removesuffix(";").split(";\n"):
+        connection.execute(statement)
+    make_tables(connection)
+
+
+def _changed(connection: sqlite3.Connection) -> list[tuple[str, str, str]]:
+    """The tables and indexes that a file lacks, or has in another form: kind, name and statement."""
+    with contextlib.closing(sqlite3.connect(_MEMORY)) as new:
+        _make_tables(new)
+        for statement in _EXCHANGES:
+            new.execute(statement)
+        query = "SELECT type, name, sql FROM sqlite_master"
+        expected, there = (set(one.execute(query)) for one in (new, connection))
+    return sorted(one for one in expected - there if one[2] is not None)
+
+
+def problems(connection: sqlite3.Connection, most: int) -> list[str]:
+    """What a file lacks, and what SQLite finds in its pages and indexes."""
+    lacking = [
+        f"the {kind} {name!r} is missing or changed" for kind, name, _ in _changed(connection)
+    ]
+    checked = connection.execute(f"PRAGMA integrity_check({most})").fetchall()
+    return (lacking + [" ".join(text.split()) for (text,) in checked if text != "ok"])[:most]
+
+
+def mend_indexes(connection: sqlite3.Connection) -> None:
+    """Create all indexes again."""
+    for kind, name, statement in _changed(connection):
+        if kind == "index":
+            connection.execute(f"DROP INDEX IF EXISTS {name}")
+            connection.execute(statement)
+    connection.execute("REINDEX")
 
 
 def _has(connection: sqlite3.Connection, kind: str, name: str) -> bool:
