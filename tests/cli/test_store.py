@@ -8,6 +8,7 @@ import time
 import pytest
 
 import cannery
+from cannery.messages import user
 from cannery.storage import open_store
 
 TREE = {
@@ -316,3 +317,18 @@ def test_gc_keeps_the_days_of_the_configuration_for_the_gateways_store(run, tmp_
             store.create()
     assert "deleted 1 conversation" in run("gc", "--store", place).out
     assert "deleted" not in run("gc", "--store", other).out
+
+
+@pytest.mark.parametrize("is_listed", [True, False])
+def test_a_damaged_conversation_can_be_erased_by_its_id(run, tmp_path, is_listed):
+    place = tmp_path / "store"
+    with open_store(place) as store:
+        gone = store.create("secret title", canisters=[user("secret")]).identifier
+        store.list()
+    (place / "conversations" / gone / "conversation.json").write_bytes(b"damaged")
+    if not is_listed:
+        assert run("reindex", CANNERY_STORE=str(place)).code == 0
+    assert "metadata is damaged" in run("show", gone, CANNERY_STORE=str(place)).err
+    done = run("erase", gone, "--yes", CANNERY_STORE=str(place))
+    assert (done.code, "erased 1 conversation" in done.err) == (0, True)
+    assert run("verify", CANNERY_STORE=str(place)).code == 0

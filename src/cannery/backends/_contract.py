@@ -366,6 +366,7 @@ class Branch(NamedTuple):
     position: int
     is_deleted: bool
     kind: str = ""
+    scope: str = ""
 
 
 class Catalogue(Protocol):

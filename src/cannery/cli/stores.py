@@ -17,6 +17,7 @@ from cannery.backends import locate, shown
 from cannery.cli.complaints import Complaint, Misuse
 from cannery.cli.files import note
 from cannery.cli.terminal import harmless, one_line
+from cannery.errors import CanneryError, DamageError
 from cannery.storage import Store, StoredConversation, open_store
 from cannery.wording import counted
 
@@ -83,10 +84,28 @@ def confirmed(conversations: Sequence[StoredConversation], what: str) -> bool:
     """Ask for confirmation on the terminal; without a terminal raise a Misuse."""
     if not sys.stdin.isatty():
         raise Misuse("deleting needs confirmation", "Add --yes")
-    names = [f"{each.identifier} {one_line(each.title, 40)}".rstrip() for each in conversations]
+    names = [f"{each.identifier} {_title(each)}".rstrip() for each in conversations]
     sys.stderr.write("\n".join([*names, f"{what} {counted(len(names), 'conversation')}? [y/N] "]))
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _title(conversation: StoredConversation) -> str:
+    try:
+        return one_line(conversation.title, 40)
+    except DamageError:
+        return "(damaged)"
+
+
+def _is_damaged(store: Store, word: str) -> bool:
+    """Whether a word is the id of a conversation whose metadata cannot be read, so that it may not be listed."""
+    try:
+        store.get(word)
+    except DamageError:
+        return True
+    except CanneryError:
+        pass
+    return False
 
 
 def find(store: Store, word: str) -> StoredConversation:
@@ -95,7 +114,9 @@ def find(store: Store, word: str) -> StoredConversation:
         return _recent(store, word[1:])
     living = store.begin_with(word.lower(), _COUNTED + 1)
     if word in living or len(living) == 1:
-        return store.get(word if word in living else living[0])
+        return store.handle(word if word in living else living[0])
+    if not living and _is_damaged(store, word):
+        return store.handle(word)
     if not living:
         raise Complaint(
             f"no conversation begins with {word[:80]!r}",

@@ -38,6 +38,7 @@ from cannery.errors import (
     CanneryError,
     ConflictError,
     ConversationNotFoundError,
+    DamageError,
     InputError,
     StorageError,
     StoreUnavailableError,
@@ -48,6 +49,7 @@ from cannery.storage.conversation import StoredConversation, check_durability, f
 from cannery.storage.decoding import Decoder
 from cannery.storage.description import Entries, describe
 from cannery.storage.encoding import THRESHOLD, Encoder, Turn
+from cannery.storage.erasing import bury
 from cannery.storage.filing import Filed, Filing, file_many, known_before
 from cannery.storage.history import SpokenChain, recognition_digests, without_doubles
 from cannery.storage.instructions import (
@@ -297,7 +299,10 @@ class Store:
         StorageError says why it could not be erased; it is deleted then.
         """
         nothing = {"title": "", "tags": (), "other_titles": ()}
-        self._change(self._stored, identifier, {"deleted": None, **nothing})
+        try:
+            self._change(self._stored, identifier, {"deleted": None, **nothing})
+        except DamageError:
+            bury(self, identifier)
         # Content that was staged for it is removed too; another caller that staged the same content gets an error.
         freed = self.backend.collect(grace=0)
         self.backend.purge()

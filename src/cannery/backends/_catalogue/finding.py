@@ -193,7 +193,15 @@ def tree(connection: sqlite3.Connection, identifier: str) -> list[Branch]:
 def branches(found: Iterable[Row]) -> list[Branch]:
     """The conversations of a tree as public branches."""
     return [
-        Branch(one.id, one.title, one.parent, one.position, bool(one.deleted), one.kind)
+        Branch(
+            identifier=one.id,
+            title=one.title,
+            parent=one.parent,
+            position=one.position,
+            is_deleted=bool(one.deleted),
+            kind=one.kind,
+            scope=one.scope,
+        )
         for one in found
     ]
 
