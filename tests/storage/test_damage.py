@@ -11,6 +11,7 @@ import stat
 import pytest
 
 from cannery.backends import _compression as compression
+from cannery.backends._exchanges import Note
 from cannery.backends._seals import seal
 from cannery.backends.directory import index_seal
 from cannery.errors import CanneryError, DamageError, StorageError
@@ -748,6 +749,12 @@ def sqlite_store(folder):
     return folder / "store.db"
 
 
+def first_in(file):
+    """The conversation that was made first; ids of one millisecond are in no order."""
+    with contextlib.closing(sqlite3.connect(file)) as connection:
+        return connection.execute("SELECT id FROM stored ORDER BY number").fetchone()[0]
+
+
 @pytest.mark.parametrize("index", ["by_scope", "by_tag", "by_chain", "by_own"])
 def test_verify_names_a_damaged_index_of_a_file(tmp_path, index):
     """What an index does not hold any more is not found, so that no answer shows that it is damaged."""
@@ -793,7 +800,7 @@ def test_verify_names_a_damaged_row_of_a_file(tmp_path, change):
         connection.execute(change)
         connection.commit()
     with open_store(f"sqlite:{file}") as store:
-        (identifier, _) = store.backend.identifiers()
+        identifier = first_in(file)
         where = {damage.where for damage in store.verify().damages}
         assert f"conversations/{identifier}" in where
         store.rebuild_index()
@@ -865,3 +872,56 @@ def test_trees_are_whole_after_all_tables_of_the_catalogue_were_made_again(tmp_p
         for one in (side, main, fork):
             assert store.tree(one.identifier).draw() == before.draw()
         assert store.verify().is_sound
+
+
+@pytest.mark.parametrize("value", ["NULL", "'text'", "7", "1.5", "x'00ff'"])
+@pytest.mark.parametrize(
+    "column",
+    [
+        *("stored.metadata", "stored.stop", "lines.line", "contents.size", "pieces.size"),
+        *("pieces.data", "pieces.seal", "pieces.is_zstd", "exchanges.record"),
+    ],
+)
+def test_a_value_of_another_type_is_damage_and_no_foreign_error(tmp_path, column, value):
+    """A few flipped bits in the head of a row change the types of its values."""
+    file = sqlite_store(tmp_path)
+    table, name = column.split(".")
+    with open_store(f"sqlite:{file}") as store:
+        known = first_in(file)
+        store.get(known).append(user("x" * 5000))
+        store.backend.exchanges.append([Note(known, "2026-01-01T00:00:00Z", "r", b'{"a":1}')])
+    with contextlib.closing(sqlite3.connect(file)) as connection:
+        connection.execute("PRAGMA writable_schema=ON")
+        connection.execute(
+            "UPDATE sqlite_master SET sql = replace(sql, 'NOT NULL', '') WHERE type = 'table'"
+        )
+        connection.commit()
+    with contextlib.closing(sqlite3.connect(file)) as connection:
+        connection.execute(f"UPDATE {table} SET {name} = {value}")  # noqa: S608 - names are ours
+        connection.commit()
+    with open_store(f"sqlite:{file}") as store:
+        assert store.verify().damages
+        for read in (store.get, store.exchanges, lambda one: store.get(one).hydrate()):
+            with contextlib.suppress(CanneryError):
+                read(known)
+        store.search("needle")
+        with contextlib.suppress(CanneryError):
+            store.collect_garbage()
+            store.rebuild_index()
+
+
+@pytest.mark.parametrize("stop", [0, 1, 3, 6])
+def test_a_damaged_end_of_a_conversation_hides_no_line(tmp_path, stop):
+    file = sqlite_store(tmp_path)
+    with contextlib.closing(sqlite3.connect(file)) as connection:
+        connection.execute(f"UPDATE stored SET stop = {stop} WHERE number = 1")  # noqa: S608 - a number
+        connection.commit()
+    with open_store(f"sqlite:{file}") as store:
+        known = store.get(first_in(file))
+        assert len(known.read().canisters) == 4
+        assert not store.verify().is_sound
+        if stop < 4:
+            store.rebuild_index()
+            assert store.verify().is_sound
+            known.append(user("more"))
+            assert len(known.load()) == 5

@@ -138,6 +138,14 @@ def make_tables(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
 
 
+def make_occurrences(connection: sqlite3.Connection) -> None:
+    """Make a temporary table of each occurrence of a word in the index: its ``term``, ``doc`` and ``offset``."""
+    query = (
+        "CREATE VIRTUAL TABLE IF NOT EXISTS temp.occurrences USING fts5vocab(main, texts, instance)"
+    )
+    connection.execute(query)
+
+
 @functools.lru_cache(4096)
 def space_of(scope: str, session: str | None = None) -> int:
     """A number for a scope, or for a session of it, which indexes of digests hold in its place."""

@@ -42,7 +42,16 @@ from cannery.backends.sqlite.commits import Commits, cursor_at, identity_of, las
 from cannery.backends.sqlite.contents import SqliteContents
 from cannery.backends.sqlite.exchanges import SqliteExchanges
 from cannery.backends.sqlite.inspection import inspect
-from cannery.backends.sqlite.tables import LINE, MOST_MISSING, VERSION, Database, is_writable
+from cannery.backends.sqlite.tables import (
+    LINE,
+    LINE_BYTES,
+    METADATA_BYTES,
+    MOST_MISSING,
+    STOP,
+    VERSION,
+    Database,
+    is_writable,
+)
 from cannery.errors import CanneryError, DamageError, StoreUnavailableError
 
 T = TypeVar("T")
@@ -96,7 +105,7 @@ class SqliteBackend(SingleCommits):
     def metadata_many(self, identifiers: Iterable[str]) -> dict[str, bytes]:
         """The metadata of the existing ones."""
         wanted = [check_identifier(one) for one in identifiers]
-        query = "SELECT CAST(metadata AS BLOB) FROM stored WHERE id = ?"
+        query = f"SELECT {METADATA_BYTES} FROM stored WHERE id = ?"  # noqa: S608 - names are ours
         found = {}
         with self._database.reading() as connection:
             for identifier in wanted:
@@ -121,7 +130,8 @@ class SqliteBackend(SingleCommits):
         check_identifier(identifier)
         with self._database.reading() as connection:
             row = connection.execute(
-                "SELECT stop FROM stored WHERE id = ?", (identifier,)
+                f"SELECT {STOP} FROM stored WHERE id = ?",  # noqa: S608 - names are ours
+                (identifier,),
             ).fetchone()
         return base if row is None else max(int(row[0]), base)
 
@@ -200,15 +210,23 @@ def _unsealed(data: bytes, identifier: str) -> bytes:
 def _read(connection: sqlite3.Connection, span: Span) -> Reading:
     start = max(span.start, span.base)
     found = connection.execute(
-        "SELECT number, stop FROM stored WHERE id = ?", (span.identifier,)
+        f"SELECT number, {STOP} FROM stored WHERE id = ?",  # noqa: S608 - names are ours
+        (span.identifier,),
     ).fetchone()
     if found is None:
         return Reading(start, [])
     number, end = found
-    stop = end if span.stop is None else min(span.stop, end)
     first = number * LINE
-    query = "SELECT place - ?, CAST(line AS BLOB) FROM lines WHERE place >= ? AND place < ? ORDER BY place"
-    rows = connection.execute(query, (first, first + start, first + max(stop, start))).fetchall()
+    until = LINE if span.stop is None else max(span.stop, start)
+    query = (
+        f"SELECT place - ?, {LINE_BYTES} FROM lines WHERE place >= ? AND place < ? ORDER BY place"  # noqa: S608 - names are ours
+    )
+    rows = connection.execute(query, (first, first + start, first + until)).fetchall()
+    if rows and rows[-1][0] >= end:
+        # The noted end has no checksum; lines have.
+        rows = [(at, line) for at, line in rows if at < end or ordinal_of(line) == at]
+        end = max(end, rows[-1][0] + 1) if rows else end
+    stop = min(until, end)
     lines: list[bytes | None] = [line for _, line in rows]
     expected = max(stop - start, 0)
     if expected - len(rows) > MOST_MISSING:

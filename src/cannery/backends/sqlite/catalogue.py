@@ -24,7 +24,10 @@ from cannery.backends._seals import ordinal_of, unseal
 from cannery.backends.sqlite.contents import find_content
 from cannery.backends.sqlite.tables import (
     LINE,
+    LINE_BYTES,
+    METADATA_BYTES,
     MOST_MISSING,
+    STOP,
     VERSION,
     Database,
     mend_indexes,
@@ -141,7 +144,7 @@ class _Deriving:
     def derive_part(self, connection: sqlite3.Connection, number: int) -> bool:
         """Derive the next lines of a conversation; whether there are more."""
         row, self._row = self._row, None
-        query = "SELECT CAST(metadata AS BLOB), stop FROM stored WHERE number = ?"
+        query = f"SELECT {METADATA_BYTES}, {STOP} FROM stored WHERE number = ?"  # noqa: S608 - names are ours
         found, noted = connection.execute(query, (number,)).fetchone() or (b"", 0)
         raw = unseal(found)
         metadata = None if raw is None else decoded(raw)
@@ -164,6 +167,8 @@ class _Deriving:
             return True
         writing.clear(connection, number, stop)
         writing.put(connection, row)
+        if noted != end:
+            connection.execute("UPDATE stored SET stop = ? WHERE number = ?", (end, number))
         self._uses.put()
         return False
 
@@ -210,7 +215,7 @@ class Lines:
 
     def __init__(self, connection: sqlite3.Connection, number: int, span: range) -> None:
         self.span = span
-        query = "SELECT place - ?, CAST(line AS BLOB) FROM lines WHERE place >= ? AND place < ? ORDER BY place"
+        query = f"SELECT place - ?, {LINE_BYTES} FROM lines WHERE place >= ? AND place < ? ORDER BY place"  # noqa: S608 - names are ours
         begin = number * LINE
         self._held: dict[int, bytes] = dict(
             connection.execute(query, (begin, begin + span.start, begin + span.stop))

@@ -19,7 +19,7 @@ from cannery.backends._contract import (
 )
 from cannery.backends._seals import seal, unseal
 from cannery.backends.sqlite.contents import Encoded, encode, find_content, put_content
-from cannery.backends.sqlite.tables import LINE, Database, translated
+from cannery.backends.sqlite.tables import LINE, METADATA_BYTES, STOP, Database, translated
 from cannery.errors import (
     CanneryError,
     ConflictError,
@@ -130,7 +130,8 @@ def _commit(
 ) -> Receipt:
     _check_requirements(connection, change)
     found = connection.execute(
-        "SELECT number, stop FROM stored WHERE id = ?", (change.identifier,)
+        f"SELECT number, {STOP} FROM stored WHERE id = ?",  # noqa: S608 - names are ours
+        (change.identifier,),
     ).fetchone()
     start = change.base if found is None else max(found[1], change.base)
     if change.expected is not None and change.expected != start:
@@ -170,7 +171,7 @@ def _use(connection: sqlite3.Connection, number: int, content: int) -> None:
 def _check_requirements(connection: sqlite3.Connection, change: Change) -> None:
     for identifier, expected in change.requires.items():
         found = connection.execute(
-            "SELECT CAST(metadata AS BLOB) FROM stored WHERE id = ?",
+            f"SELECT {METADATA_BYTES} FROM stored WHERE id = ?",  # noqa: S608 - names are ours
             (check_identifier(identifier),),
         ).fetchone()
         held = None if found is None else unseal(found[0])

@@ -18,12 +18,12 @@ from typing import Any
 import msgspec
 
 from cannery.backends._catalogue import writing
-from cannery.backends._catalogue.schema import WORDS, Prefix, Row, seal_of
+from cannery.backends._catalogue.schema import WORDS, Prefix, Row, make_occurrences, seal_of
 from cannery.backends._contract import Damage, Describe, Entry, Metadata
 from cannery.backends._seals import unseal
 from cannery.backends.sqlite.catalogue import Lines, Uses, decoded, end_of_lines
 from cannery.backends.sqlite.contents import SqliteContents
-from cannery.backends.sqlite.tables import Database
+from cannery.backends.sqlite.tables import METADATA_BYTES, STOP, Database
 from cannery.errors import CanneryError
 
 _LINES = 500
@@ -49,7 +49,7 @@ class Comparison:
     def damages(self) -> Iterator[Damage]:
         """The conversations whose rows are not what they should be, and the index of words if it is not."""
         connection = self._connection
-        query = "SELECT number, id, CAST(metadata AS BLOB), stop FROM stored ORDER BY number"
+        query = f"SELECT number, id, {METADATA_BYTES}, {STOP} FROM stored ORDER BY number"  # noqa: S608 - names are ours
         for number, name, metadata, noted in connection.execute(query):
             raw = unseal(metadata)
             found = None if raw is None else decoded(raw)
@@ -77,7 +77,7 @@ class Comparison:
         uses = Uses(self._connection, number, metadata.scope)
         contents = SqliteContents(self._database, metadata.scope)
         roles: dict[str, int] = {}
-        is_same = True
+        is_same = noted == end
         while row.length < end:
             lines = Lines(
                 self._connection, number, range(row.length, min(row.length + _LINES, end))
@@ -203,7 +203,5 @@ def _occurrences(
     connection: sqlite3.Connection, query: str = _ALL
 ) -> Iterator[tuple[str, int, int]]:
     """Each occurrence of a word in an index: the word, the message and the place in it."""
-    connection.execute("DROP TABLE IF EXISTS temp.occurrences")
-    make = "CREATE VIRTUAL TABLE temp.occurrences USING fts5vocab(main, texts, instance)"
-    connection.execute(make)
+    make_occurrences(connection)
     return connection.execute(query)

@@ -199,8 +199,8 @@ def verified(database: Database, content: int, digest: bytes) -> Iterator[bytes]
     where = f"sha256:{digest.hex()}"
     found, number = database.hashing(), 0
     query = (
-        "SELECT size, is_zstd, seal, data FROM pieces WHERE content = ? AND piece >= ?"
-        " ORDER BY piece LIMIT 4"
+        "SELECT ifnull(CAST(size AS INTEGER), 0), is_zstd, seal, ifnull(CAST(data AS BLOB), x'')"
+        " FROM pieces WHERE content = ? AND piece >= ? ORDER BY piece LIMIT 4"
     )
     while True:
         with database.reading() as connection:

@@ -14,6 +14,8 @@ from cannery.backends.sqlite.tables import Database
 from cannery.errors import StoreUnavailableError
 
 _PAGE = 1000
+# In a damaged row it may have another type.
+_RECORD = "ifnull(CAST(record AS BLOB), x'')"
 
 
 class SqliteExchanges:
@@ -34,7 +36,7 @@ class SqliteExchanges:
 
     def of(self, conversations: Iterable[str]) -> list[bytes]:
         """The records of some conversations."""
-        query = "SELECT place, record FROM exchanges WHERE conversation = ?"
+        query = f"SELECT place, {_RECORD} FROM exchanges WHERE conversation = ?"  # noqa: S608 - names are ours
         found: list[tuple[int, bytes]] = []
         for name in dict.fromkeys(conversations):
             found += self._rows(query, name)
@@ -42,7 +44,7 @@ class SqliteExchanges:
 
     def page(self, cursor: Cursor | None = None) -> NotePage:
         """The records after a cursor, some at a time."""
-        query = "SELECT place, record FROM exchanges WHERE place > ? ORDER BY place LIMIT ?"
+        query = f"SELECT place, {_RECORD} FROM exchanges WHERE place > ? ORDER BY place LIMIT ?"  # noqa: S608 - names are ours
         last = "SELECT max(place), x'' FROM exchanges"
         return page_of(
             cursor,
@@ -56,8 +58,8 @@ class SqliteExchanges:
     def replied(self, reply: str) -> bytes | None:
         """The last record of a reply."""
         query = (
-            "SELECT place, record FROM exchanges WHERE reply = ? AND reply <> ''"
-            " ORDER BY place DESC LIMIT 1"
+            f"SELECT place, {_RECORD} FROM exchanges"  # noqa: S608 - names are ours
+            " WHERE reply = ? AND reply <> '' ORDER BY place DESC LIMIT 1"
         )
         return next(sound(self._rows(query, reply)), None)
 

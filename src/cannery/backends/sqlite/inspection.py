@@ -41,7 +41,8 @@ def _contents(
     with database.reading() as connection:
         (total,) = connection.execute("SELECT count(*) FROM contents").fetchone()
     query = (
-        "SELECT content, digest, size FROM contents WHERE content > ? AND length(digest) = 32"
+        "SELECT content, CAST(digest AS BLOB), ifnull(CAST(size AS INTEGER), 0)"
+        " FROM contents WHERE content > ? AND length(digest) = 32"
         " ORDER BY content LIMIT 100"
     )
     done = last = 0

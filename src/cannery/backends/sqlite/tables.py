@@ -32,6 +32,11 @@ T = TypeVar("T")
 LINE = 1 << 32
 """The place of a line is its conversation's number times this, plus its position."""
 
+METADATA_BYTES = "ifnull(CAST(metadata AS BLOB), x'')"
+LINE_BYTES = "ifnull(CAST(line AS BLOB), x'')"
+STOP = "ifnull(CAST(stop AS INTEGER), 0)"
+"""Columns as what they must be: in a damaged row they may have another type."""
+
 MOST_MISSING = 1 << 20
 """At most this many lines of a conversation may be missing; a larger gap means that the recorded count is damaged."""
 
