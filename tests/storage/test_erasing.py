@@ -1,13 +1,16 @@
 """What was erased is in no file of the store: not in a log, the journal, the index, or a free page."""
 
+import contextlib
+import json
 import random
+import sqlite3
 
 import pytest
 
 from cannery.backends.directory import index_file
 from cannery.backends.directory.files import OperatingSystem
 from cannery.backends.sqlite import tables
-from cannery.errors import ConversationNotFoundError, StorageError
+from cannery.errors import ConversationNotFoundError, DamageError, StorageError
 from cannery.messages import ImageContentClass, UserCanisterClass, assistant, supervisor, user
 from cannery.storage import open_store
 
@@ -138,6 +141,42 @@ def test_a_large_file_is_not_written_anew_by_gc_which_says_so_and_erasing_does(
         assert store.collect_garbage(grace=0).damages == ()
 
 
+def damage_metadata(place, tmp_path, identifier):
+    """Damage all copies of a conversation's metadata."""
+    if place.startswith("sqlite:"):
+        with contextlib.closing(sqlite3.connect(tmp_path / "s.db")) as connection:
+            query = "UPDATE stored SET metadata = ? WHERE id = ?"
+            connection.execute(query, (b"damaged", identifier))
+            connection.commit()
+    else:
+        path = tmp_path / "store" / "conversations" / identifier / "conversation.json"
+        path.write_bytes(b"damaged")
+
+
+@pytest.mark.parametrize("is_rebuilt", [False, True])
+@pytest.mark.parametrize("scope", ["", "alice"])
+@pytest.mark.parametrize("is_fork", [False, True])
+def test_words_of_a_conversation_whose_metadata_is_damaged_can_be_erased(
+    place, tmp_path, scope, is_fork, is_rebuilt
+):
+    with open_store(place) as store:
+        within = store.within(scope or None)
+        other = within.create("kept", canisters=[user("kept"), assistant("a" * 3000)])
+        gone = other.fork(2, title="fork", tags=()) if is_fork else within.create(SECRETS[3])
+        gone.append(*secret_messages())
+        store.search("kept")
+    damage_metadata(place, tmp_path, gone.identifier)
+    with open_store(place) as store:
+        if is_rebuilt:
+            store.rebuild_index()
+        with pytest.raises(DamageError):
+            store.within("bob").erase(gone.identifier)
+        store.erase(gone.identifier)
+        assert found_in(tmp_path) == set()
+        assert len(store.get(other.identifier).hydrate()) == 2
+        assert store.verify().is_sound
+
+
 def test_shared_content_stays_until_the_last_that_refers_to_it_is_erased(place, tmp_path):
     with open_store(place) as store:
         one, two = (store.create(canisters=secret_messages()) for _ in range(2))
@@ -161,6 +200,102 @@ def test_what_a_fork_shares_stays_with_it(place, tmp_path):
         assert found_in(tmp_path, ["shared"]) == set()
         with pytest.raises(ConversationNotFoundError):
             store.erase("nobody")
+
+
+@pytest.mark.parametrize("is_content", [False, True])
+def test_words_of_a_damaged_message_are_taken_out_of_the_index(place, tmp_path, is_content):
+    """The index can take out only words that it is told; what cannot be read any more it tells itself."""
+    name = "store" if place.endswith("store") else "s.db"
+    with open_store(place) as store:
+        kept = store.create(canisters=[user("kept needle"), user("zyx")])
+        text = f"Héllo {SECRETS[0]}, {SECRETS[1]} {SECRETS[0]}. " * (100 if is_content else 1)
+        gone = store.create(canisters=[user("other"), user(text), user("more")])
+        store.search("needle")
+    seen = b"CNT1" if is_content else b'"text":"H'
+    if name == "s.db":
+        table = "pieces" if is_content else "lines"
+        column = "data" if is_content else "line"
+        with contextlib.closing(sqlite3.connect(tmp_path / name)) as connection:
+            value = "x'00'" if is_content else f"CAST(replace({column}, 'H', 'J') AS BLOB)"
+            connection.execute(f"UPDATE {table} SET {column} = {value}")  # noqa: S608 - names of a test
+            connection.commit()
+    else:
+        folder = tmp_path / name / ("content" if is_content else "conversations")
+        for file in folder.rglob("*.pack" if is_content else "*.jsonl"):
+            data = file.read_bytes()
+            at = data.find(seen)
+            if at >= 0:
+                file.write_bytes(data[: at + 80] + b"J" + data[at + 81 :])
+    with open_store(place) as store:
+        assert any(one.is_lost for one in store.verify().damages)
+        store.erase(gone.identifier)
+        assert found_in(tmp_path) == set()
+        assert [one.position for one in store.search("needle")] == [0]
+        assert [one.position for one in store.search("zyx")] == [1]
+        assert store.get(kept.identifier).load()
+        assert store.verify().is_sound
+
+
+def test_content_in_a_damaged_part_of_a_pack_is_not_called_erased(tmp_path):
+    with open_store(tmp_path / "store") as store:
+        gone, other = (
+            store.create(canisters=[user(f"{word} " * 200)]) for word in (SECRETS[0], "kept")
+        )
+        store.search("kept")
+    (pack,) = (tmp_path / "store" / "content").glob("*.pack")
+    data = pack.read_bytes()
+    at = data.index(b"CNT1") + 8
+    pack.write_bytes(data[:at] + b"J" + data[at + 1 :])
+    with open_store(tmp_path / "store") as store:
+        with pytest.raises(StorageError, match=r"may not be erased.*pack"):
+            store.erase(gone.identifier)
+        store.erase(other.identifier)
+
+
+def plain(text):
+    """A line that another program writes."""
+    said = {"role": "user", "content": {"type": "text", "text": text}}
+    return json.dumps({**said, "timestamp": "2025-11-18T10:30:00Z"}).encode() + b"\n"
+
+
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_lines_of_other_programs_that_a_fork_does_not_share_are_erased(tmp_path, is_shared):
+    with open_store(tmp_path / "store") as store:
+        identifier = store.create(canisters=[user("first")]).identifier
+    log = tmp_path / "store" / "conversations" / identifier / "messages.jsonl"
+    with log.open("ab") as file:
+        file.write(plain("second") + plain(SECRETS[0]))
+    with open_store(tmp_path / "store") as store:
+        parent = store.get(identifier)
+        fork = parent.fork(2 if is_shared else 1)
+        parent.append(user(SECRETS[1]))
+        fork.append(user("last"))
+        store.erase(parent.identifier)
+        assert found_in(tmp_path) == set()
+        kept = ["first", "second", "last"] if is_shared else ["first", "last"]
+        assert [one.text for one in fork.load()] == kept
+
+
+@pytest.mark.parametrize("damaged", [0, 1, 2, 3])
+def test_a_damaged_line_is_kept_if_a_fork_may_need_it_and_erasing_says_so(tmp_path, damaged):
+    with open_store(tmp_path / "store") as store:
+        parent = store.create(canisters=[user(word) for word in ("a", "b", *SECRETS[:2])])
+        fork = parent.fork(2)
+    log = tmp_path / "store" / "conversations" / parent.identifier / "messages.jsonl"
+    lines = log.read_bytes().splitlines(keepends=True)
+    lines[damaged] = lines[damaged].replace(b"user", b"uSer")
+    log.write_bytes(b"".join(lines))
+    with open_store(tmp_path / "store") as store:
+        if damaged == 1:
+            with pytest.raises(StorageError, match="may not be erased"):
+                store.erase(parent.identifier)
+            assert found_in(tmp_path, SECRETS[1:]) == set()
+        else:
+            store.erase(parent.identifier)
+            assert found_in(tmp_path) == set()
+        reading = store.get(fork.identifier).read()
+        kept = [word for at, word in enumerate("ab") if at != damaged]
+        assert [one.text for one in reading.canisters] == kept
 
 
 def test_what_cannot_be_erased_is_said(tmp_path):

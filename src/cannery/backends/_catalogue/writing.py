@@ -20,6 +20,7 @@ from cannery.backends._catalogue.schema import (
     Prefix,
     Row,
     encode_tags,
+    make_occurrences,
     prefixes,
     row_of,
     rows,
@@ -435,11 +436,18 @@ def forget_words(
     found = connection.execute(query, (row.number, start, start + len(entries))).fetchall()
     for place, position in found:
         entry = entries[position - start]
-        if entry is not None:
-            connection.execute(
-                "INSERT INTO texts (texts, rowid, text) VALUES ('delete', ?, ?)",
-                (place, searchable(entry)),
-            )
+        text = "" if entry is None else searchable(entry)
+        connection.execute(
+            "INSERT INTO texts (texts, rowid, text) VALUES ('delete', ?, ?)",
+            (place, text or _indexed(connection, place)),
+        )
+
+
+def _indexed(connection: sqlite3.Connection, place: int) -> str:
+    """The words of a message that cannot be read any more, as the index has them; looks at all of the index."""
+    query = "SELECT term FROM temp.occurrences WHERE doc = ? ORDER BY offset"
+    make_occurrences(connection)
+    return " ".join(term for (term,) in connection.execute(query, (place,)))
 
 
 def forks_of(connection: sqlite3.Connection, row: Row) -> list[Row]:

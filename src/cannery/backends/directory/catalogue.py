@@ -162,17 +162,12 @@ class DerivedCatalogue(Queries):
         self.tell(work)
 
     def forget_words(self, row: Row, start: int) -> None:
-        """Remove a conversation's words from a position on from the index, before the lines are freed.
-
-        If the words can no longer be determined, the tables are discarded, because they would keep the words.
-        """
+        """Remove a conversation's words from a position on from the index, before the lines are freed."""
         if row.searched <= start:
             return
         metadata, _, _ = self._metadata(row.id)
-        entries = [] if metadata is None else self._entries(metadata, start, row.length)
-        if not entries or not _can_be_told(entries):
-            self.file.discard()
-            return
+        lost: list[Entry | None] = [None] * (row.length - start)
+        entries = lost if metadata is None else self._entries(metadata, start, row.length)
         self.tell(lambda connection: _unsay(connection, row, start, entries))
         self.file.has_forgotten = True
 
@@ -542,18 +537,6 @@ def _fold(
                 ordinals[entry.call] = base.calls - 1
                 calls.append((entry.call, base.calls - 1, position))
     return base, calls
-
-
-def _can_be_told(entries: Sequence[Entry | None]) -> bool:
-    """Whether the words of all entries can be read."""
-    try:
-        for entry in entries:
-            if entry is None:
-                return False
-            entry.words()
-    except CanneryError:
-        return False
-    return True
 
 
 def _unsay(

@@ -22,7 +22,7 @@ from msgspec import Struct
 from cannery.backends._catalogue import writing
 from cannery.backends._catalogue.schema import Row, row_of
 from cannery.backends._contract import Collection, Damage, Metadata, Progress, referred
-from cannery.backends._seals import next_position, ordinal_of, unseal_copies
+from cannery.backends._seals import ordinal_of, unseal_copies
 from cannery.backends.directory import references
 from cannery.backends.directory.catalogue import DerivedCatalogue
 from cannery.backends.directory.changes import ChangeLog
@@ -40,7 +40,7 @@ from cannery.backends.directory.layout import (
     metadata_name,
     pack_name,
 )
-from cannery.backends.directory.lines import offset_after
+from cannery.backends.directory.lines import judge, offset_after
 from cannery.backends.directory.opening import empty_trash
 from cannery.backends.directory.pack_index import Place
 from cannery.backends.directory.packs import HEADER, SCOPED, Packs, freed_record
@@ -125,6 +125,7 @@ class Collector:
         self._freed_bytes = 0
         self._dead: list[str] = []
         self._settled: set[str] = set()
+        self._late: set[bytes] = set()
 
     def run(self, *, grace: float, dry_run: bool, progress: Progress | None) -> Collection:
         """Free unreachable data, or list what would be freed."""
@@ -146,11 +147,14 @@ class Collector:
             else:
                 watch = self._free_spent(watch, doubts)
                 contents = self._free_contents(watch, doubts, staged)
-                self._compaction.run()
+                self._name_kept(self._compaction.run(), "what was freed in it stays")
                 self._registry.prune()
         damages = tuple(dict.fromkeys(self._damages))
         dead = tuple(sorted(self._dead))
         return Collection(dead, contents, self._freed_bytes, dry_run, damages)
+
+    def _name_kept(self, packs: Sequence[str], problem: str) -> None:
+        self._damages += [Damage(pack, f"damaged: {problem}") for pack in packs]
 
     def _watch_again(self, until: float) -> Watch | None:
         """A new watch, after others ended an epoch and some of it was not learned; None if it is too late."""
@@ -168,6 +172,7 @@ class Collector:
         """Record content that was stored before a change refers to it, and content that must still wait for one."""
         (outcome,) = self._commits.submit((lambda _: self._registry.staged(grace),), "sync")
         waiting, late = outcome.result()
+        self._late = set(late)
         self._catalogue.tell(lambda connection: references.suspect(connection, late))
         return set(waiting)
 
@@ -268,8 +273,8 @@ class Collector:
             self._freed_bytes += sum(map(self._size_of, dead))
             self._freed_bytes += sum(self._log_size(name) - cut for name, cut in cuts.items())
             self._commits.distrust()
-            positions = {one.row.id: one.row.position for one in batch}
-            self._change_log.forget(dead, self._shortened(cuts, positions))
+            starts = {one.row.id: one.start for one in batch}
+            self._change_log.forget(dead, self._shortened(cuts, starts))
             self._bury(dead)
             self._shorten(cuts, cuts)
             self._commits.begin_epoch()
@@ -286,8 +291,14 @@ class Collector:
         """Where the log of a conversation is cut; None if it cannot be shortened, or is damaged."""
         if spent.row.length <= spent.start or not self._is_deleted(spent.row):
             return None
-        log = read_whole(self._files, log_name(spent.row.id)) or b""
-        return offset_after(log, spent.start - spent.row.position)
+        name = log_name(spent.row.id)
+        log = read_whole(self._files, name) or b""
+        cut = offset_after(log, spent.row.position, spent.start)
+        kept = judge(log[:cut], name, spent.row.position, spent.row.position)
+        if kept.start + len(kept.lines) > spent.start or (kept.lines and kept.lines[-1] is None):
+            problem = "damaged: which of its lines a fork needs cannot be known, so all may be kept"
+            self._damages.append(Damage(name, problem))
+        return cut
 
     def _size_of(self, identifier: str) -> int:
         facts = self._files.facts(metadata_name(identifier))
@@ -298,14 +309,15 @@ class Collector:
         return 0 if facts is None else facts.size
 
     def _shortened(
-        self, cuts: Mapping[str, int], positions: Mapping[str, int]
+        self, cuts: Mapping[str, int], starts: Mapping[str, int]
     ) -> dict[str, tuple[int, bytes]]:
-        """The line counts of shortened logs, and their last lines."""
+        """The ends of shortened logs, and their last lines if these are sealed."""
         found = {}
         for identifier, cut in cuts.items():
             log = read_whole(self._files, log_name(identifier)) or b""
             last = log[log.rfind(b"\n", 0, max(cut - 1, 0)) + 1 : cut]
-            found[identifier] = (next_position(last) if last else positions[identifier], last)
+            is_sealed = ordinal_of(last[:-1]) == starts[identifier] - 1
+            found[identifier] = (starts[identifier], last if is_sealed else b"")
         return found
 
     def _shorten(self, identifiers: Iterable[str], cuts: Mapping[str, int]) -> None:
@@ -334,6 +346,7 @@ class Collector:
     def _free_contents(self, watch: Watch, doubts: _Doubts, staged: set[bytes]) -> int:
         """Free the records of unreferenced content; returns the number of contents."""
         after, count, until = b"", 0, time.monotonic() + _PATIENCE
+        lost = False
         while not doubts.keeps_contents:
             try:
                 looked_at, freed = self._free_some(watch, after, doubts, staged)
@@ -346,10 +359,14 @@ class Collector:
             if not looked_at:
                 break
             after = looked_at
+            lost |= any(one.place is None and one.key not in self._late for one in freed)
             places = {one.place: one.key for one in freed if one.place is not None}
             count += len(set(places.values()))
             self._freed_bytes += sum(HEADER.size + place.stored for place in places)
             self._catalogue.tell(lambda connection, freed=freed: _note_freed(connection, freed))  # type: ignore[misc]
+        if lost:
+            problem = "content that nothing refers to may be in it, and is not found"
+            self._name_kept(self._compaction.damaged(), problem)
         return count
 
     def _free_some(

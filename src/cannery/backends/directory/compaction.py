@@ -5,6 +5,7 @@ After the index was rebuilt, a single scan also finds stored content that is unu
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -70,15 +71,26 @@ class Compaction:
         if gone:
             self._catalogue.tell(lambda one: references.add_freed(one, number, gone))
 
-    def run(self) -> None:
-        """Rewrite the packs of which at least half is freed."""
+    def damaged(self) -> list[str]:
+        """The packs with bytes that are no record."""
+        found = []
+        for number in self._packs.numbers():
+            name = pack_name(number)
+            with contextlib.suppress(FileNotFoundError), self._opened(name) as fd:
+                pieces = scan(self._files, fd, number, PACK_HEADER)
+                if any(not isinstance(one, Record) for one in pieces):
+                    found.append(name)
+        return found
+
+    def run(self) -> list[str]:
+        """Rewrite the packs of which at least half is freed; returns those that cannot be, because they are damaged."""
         due = [
             number
             for number, count in self._catalogue.known(references.freed).items()
             if count >= _LEAST and 2 * count >= self._size(number)
         ]
         if not due:
-            return
+            return []
         if max(self._packs.numbers(), default=0) in due:
             self._leave_active()
         kept = {number: self._copy(number) for number in due}
@@ -89,7 +101,9 @@ class Compaction:
             self._files.sync_directory(CONTENT)
             self._packs.forget()
             self._commits.begin_epoch()
-        self._catalogue.tell(lambda connection: references.forget_freed(connection, due))
+        done = [number for number, count in kept.items() if count is not None]
+        self._catalogue.tell(lambda connection: references.forget_freed(connection, done))
+        return [pack_name(number) for number in due if number not in done]
 
     def _size(self, number: int) -> int:
         facts = self._files.facts(pack_name(number))
@@ -108,7 +122,7 @@ class Compaction:
         try:
             source = self._files.open(name)
         except FileNotFoundError:
-            return None
+            return 0
         try:
             records = list(scan(self._files, source, number, PACK_HEADER))
             if any(not isinstance(one, Record) for one in records):

@@ -73,7 +73,7 @@ class _Sorting:
         pieces = list(_pieces(row))
         for number, (data, ordinal) in enumerate(pieces, 1):
             is_last = number == len(pieces)
-            if ordinal is not None and 0 <= ordinal - self._next <= _MOST_MISSING:
+            if ordinal is not None and 0 <= ordinal - self.end <= _MOST_MISSING:
                 self._place(data, ordinal)
             elif ordinal is None and is_plain(data):
                 self._settle()
@@ -89,15 +89,16 @@ class _Sorting:
                 self._report("the newline after it is damaged", before=1, is_lost=False)
 
     @property
-    def _next(self) -> int:
+    def end(self) -> int:
+        """The position after the last line that is not damaged."""
         return self._first + len(self._found)
 
     def _report(self, problem: str, *, before: int = 0, is_lost: bool = True) -> None:
-        position = self._next - before
+        position = self.end - before
         self._damages.append(Damage(self._where, problem, self._line, position, is_lost))
 
     def _place(self, data: bytes, ordinal: int) -> None:
-        missing = ordinal - self._next
+        missing = ordinal - self.end
         self._name_broken()
         if missing and not self._broken:
             self._report(f"{missing} line(s) missing before it")
@@ -107,7 +108,7 @@ class _Sorting:
 
     def _name_broken(self) -> None:
         self._damages += [
-            Damage(self._where, problem, line, self._next + index)
+            Damage(self._where, problem, line, self.end + index)
             for index, (line, problem) in enumerate(self._broken)
         ]
 
@@ -171,15 +172,18 @@ def end_of_tail(tail: bytes) -> int:
     return tail.rindex(last.data) + len(last.data)
 
 
-def offset_after(data: bytes, count: int) -> int | None:
-    """The offset after a number of lines of a log; None if it has fewer, or if anything in it is damaged."""
-    rows = data.split(b"\n")
-    if rows.pop() or count >= len(rows):
-        return None
-    first = ordinal_of(rows[0])
-    if first is None or not are_as_written(rows, first):
-        return None
-    return sum(map(len, rows[:count])) + count
+def offset_after(data: bytes, base: int, position: int) -> int | None:
+    """The offset of the first line of a log that certainly has a position or a later one; None if there is none."""
+    sorting = _Sorting("", base, 0)
+    offset = 0
+    for row in data.removesuffix(b"\n").split(b"\n"):
+        first = next(_pieces(row), None)
+        is_behind = first is not None and first.ordinal is not None and first.ordinal >= position
+        if is_behind or sorting.end >= position:
+            return offset if offset < len(data) else None
+        sorting.add(row)
+        offset += len(row) + 1
+    return None
 
 
 def find_end(read: Read, size: int, where: str, base: int) -> int:
