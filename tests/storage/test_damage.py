@@ -925,3 +925,14 @@ def test_a_damaged_end_of_a_conversation_hides_no_line(tmp_path, stop):
             assert store.verify().is_sound
             known.append(user("more"))
             assert len(known.load()) == 5
+
+
+def test_damaged_metadata_is_no_damage_to_the_index_of_words(tmp_path):
+    file = sqlite_store(tmp_path)
+    with contextlib.closing(sqlite3.connect(file)) as connection:
+        connection.execute("UPDATE stored SET metadata = x'00' WHERE number = 1")
+        connection.commit()
+    with open_store(f"sqlite:{file}") as store:
+        damages = store.verify().damages
+    assert damages
+    assert all(first_in(file) in damage.where for damage in damages)

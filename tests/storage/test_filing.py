@@ -292,3 +292,16 @@ def test_a_conversation_that_began_elsewhere_is_listed_when_it_was_held(store):
     assert store.list(since=START + timedelta(days=1)) == ()
     store.change_metadata(listed.identifier, title="T", updated=listed.updated)
     assert store.list()[0].updated == listed.updated
+
+
+def test_a_history_whose_conversation_is_damaged_is_filed_again(path):
+    """What holds it can be neither read nor appended to, and the client goes on."""
+    history = [user("hi"), assistant("hello")]
+    with open_store(path) as store:
+        first = store.file(history).identifier
+    (path / "conversations" / first / "conversation.json").write_bytes(b"damaged")
+    with open_store(path) as store:
+        again = store.file(history)
+        assert again.identifier != first
+        more = store.file([*history, user("and?")])
+        assert (more.identifier, more.added) == (again.identifier, 1)

@@ -220,7 +220,11 @@ class DirectoryBackend(SingleCommits):
             if self._current_metadata(check_identifier(identifier)) != expected:
                 raise ConflictError(f"conversation {identifier!r} has changed")
         for identifier in self._registry.claimants(claims):
-            raw = self._current_metadata(check_identifier(identifier))
+            try:
+                raw = self._current_metadata(check_identifier(identifier))
+            except DamageError:
+                # It can be neither read nor appended to, so it holds no history.
+                continue
             if raw is not None and msgspec.json.decode(raw, type=Metadata).deleted is None:
                 raise _ClaimedError("another conversation holds this history already")
 

@@ -55,6 +55,8 @@ class Comparison:
             found = None if raw is None else decoded(raw)
             if raw is None or found is None:
                 # Damage that is named where metadata is read.
+                for (place,) in self._rows("SELECT place FROM places WHERE number = ?", number):
+                    self._words.skip(place)
                 continue
             try:
                 is_same = self._is_derived(found, raw, number, noted)
