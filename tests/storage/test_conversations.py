@@ -287,6 +287,27 @@ class TestForks:
 
 
 class TestFiling:
+    def test_an_edited_result_is_a_fork_that_holds_the_edit(self, store):
+        told = [
+            user("Look"),
+            invocation("1", "f"),
+            result("1", "a"),
+            assistant("It is a."),
+            user("Sure?"),
+        ]
+        first = store.file(told)
+        edited = [
+            *told[:2],
+            result("1", "b"),
+            assistant("It is a."),
+            user("Sure?"),
+            assistant("No."),
+        ]
+        second = store.file(edited)
+        assert second.is_fork
+        assert second.conversation.load() == cannery.Conversation(edited)
+        assert first.conversation.load() == cannery.Conversation(told)
+
     def test_adds_only_what_is_new(self, store):
         history = []
         identifiers = set()

@@ -122,6 +122,16 @@ def test_stored_results_are_known_and_others_are_not() -> None:
     assert found.known == 5
 
 
+def test_calls_of_one_answer_are_not_parted() -> None:
+    stored = [user("Write"), call("a"), result("a")]
+    several = [user("Write"), call("a"), call("b"), result("a", "failed"), result("b")]
+    assert continue_in(stored, several) is None
+    later = [user("Write"), call("a"), result("a", "shortened"), call("b"), result("b")]
+    found = continue_in(stored, later)
+    assert found is not None
+    assert found.known == 3
+
+
 def test_thoughts_belong_to_the_same_places() -> None:
     history = [
         user("Write both"),

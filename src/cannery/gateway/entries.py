@@ -411,7 +411,8 @@ class Entry:
         whole = Conversation.trusted(replied.history)
         asked = asked_before(whole, digests)
         says = frozenset(self._chain.links)
-        return Spoken(whole, digests, owns, asked, self.identity.session, says)
+        session = self.identity.session
+        return Spoken(whole, digests, owns, asked, session, says, is_sent=True)
 
     def model(self) -> str | None:
         """The requested model."""

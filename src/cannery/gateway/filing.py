@@ -174,6 +174,7 @@ class Filer:
             link=link,
             turn=_turn(entry, why),
             spoken=spoken,
+            is_sent=True,
             lifted="" if entry.is_aborted else ABORTED,
         )
 
@@ -364,7 +365,8 @@ class Filer:
     def look_up(self, history: Conversation, session: str, *, is_aside: bool = False) -> Recognised:
         """The place where a history continues in the store."""
         key = self.store.digest_key(self.store.own_scope)
-        return recognise(self.store, [Spoken.of(history, session, key, is_aside=is_aside)])[0]
+        spoken = Spoken.of(history, session, key, is_aside=is_aside, is_sent=True)
+        return recognise(self.store, [spoken])[0]
 
     def look_in(self, name: str, digests: Sequence[Digest | None]) -> Named:
         """The conversation that a caller names, and how much of a history it has.

@@ -64,8 +64,9 @@ class Filing(Struct, frozen=True):
     matched conversation; a longer history becomes a fork of it. A history declared new is refused with a ConflictError
     if another one was filed meanwhile that is the same up to its message ``claimed``. ``link`` is the relation of a new
     conversation to its parent, and ``turn`` the facts kept with the first added message. ``spoken`` is the same history
-    with its digests and session, if the caller has derived them already. ``lifted`` is a tag that no longer applies to
-    a conversation, or a fork of it, once something is added.
+    with its digests and session, if the caller has derived them already. A history that ``is_sent`` is that of a client,
+    which may spell earlier messages differently than they are stored (``storage.rewriting``). ``lifted`` is a tag that
+    no longer applies to a conversation, or a fork of it, once something is added.
     """
 
     history: Iterable[AnyCanister]
@@ -83,6 +84,7 @@ class Filing(Struct, frozen=True):
     link: Link = NO_LINK
     turn: Turn | None = None
     spoken: Spoken | None = None
+    is_sent: bool = False
     lifted: str = ""
 
 
@@ -157,7 +159,8 @@ class _Work:
     def learn(self) -> None:
         """Derive the digests by which the history is recognised, unless they are known."""
         if not self.spoken.digests:
-            self.spoken = Spoken.of(self.spoken.history, self.session, self.key)
+            history, is_sent = self.spoken.history, self.filing.is_sent
+            self.spoken = Spoken.of(history, self.session, self.key, is_sent=is_sent)
 
     def claims(self, known: int) -> tuple[bytes, ...]:
         """The first new digest after the known canisters."""

@@ -6,7 +6,8 @@ The search order, within the scope:
 2. *history*: for a client that has sessions, the longest known prefix in any session, if it includes an answer of the
    model and the history continues: a model's output is nearly unique. Nothing is added to another session; a fork is.
    A request beside a conversation is looked up this way even if its own session holds a shorter prefix;
-3. *rewritten*: all of a conversation, as clients of other dialects spell it (``storage.rewriting``);
+3. *rewritten*: all of a conversation, as clients of other dialects spell it (``storage.rewriting``). Only what a client
+   sent as its history is compared so: any other history is what it says, and an edited result is a fork;
 4. *end*: the end of a conversation anywhere in the history, for clients that omit, move or edit earlier messages.
 
 A prefix with questions only is a match only if the instructions are equal too, and in the same session only
@@ -46,7 +47,8 @@ class Spoken(Struct):
     """A history with the digests by which it is recognised; ``asked`` canisters precede the model's first answer.
 
     ``says`` are all digests that a catalogue would have of it. A request that is ``is_aside`` is beside a conversation
-    and continues the longest known prefix wherever that is: an earlier request beside it holds less.
+    and continues the longest known prefix wherever that is: an earlier request beside it holds less. A history that
+    ``is_sent`` is that of a client, which may spell earlier messages differently than they are stored.
     """
 
     history: Conversation
@@ -57,17 +59,24 @@ class Spoken(Struct):
     says: frozenset[bytes | None] = frozenset()
     key: bytes = b""
     is_aside: bool = False
+    is_sent: bool = False
 
     @classmethod
     def of(
-        cls, history: Conversation, session: str, key: bytes, *, is_aside: bool = False
+        cls,
+        history: Conversation,
+        session: str,
+        key: bytes,
+        *,
+        is_aside: bool = False,
+        is_sent: bool = False,
     ) -> Spoken:
         """The digests of a history; ``key`` is the scope's (``Catalogue.key``)."""
         chain = SpokenChain(key)
         digests = recognition_digests(history, chain)
         asked = asked_before(history, digests)
         says = frozenset(chain.links)
-        return cls(history, digests, chain.owns, asked, session, says, key, is_aside)
+        return cls(history, digests, chain.owns, asked, session, says, key, is_aside, is_sent)
 
     def setup(self) -> tuple[AnyCanister, ...]:
         """The instructions: everything before a person's first message."""
@@ -155,7 +164,7 @@ def _without_answer(store: Store, spoken: Spoken, match: Match | None) -> Recogn
 
 def _rewritten(store: Store, spoken: Spoken, match: Match | None) -> Recognised | None:
     """The conversation of a match, if the history says all of it in other words of its client and goes on."""
-    if match is None:
+    if match is None or not spoken.is_sent:
         return None
     try:
         conversation = store.get(match.identifier).load()
@@ -184,11 +193,13 @@ def find_end(store: Store, spoken: Spoken) -> Recognised | None:
     is_own = [not holder.session or bool(spoken.session) for holder in held]
     counted = Counter(one.identifier for one, is_seen in zip(held, is_own, strict=True) if is_seen)
     for identifier, count in counted.most_common(_MOST_CANDIDATES):
+        if count < _LEAST_AGREED and not spoken.is_sent:
+            break
         try:
             conversation = store.get(identifier).load()
         except (ConversationNotFoundError, DamageError):
             continue
-        found = _continued(store, spoken, identifier, conversation)
+        found = _continued(store, spoken, identifier, conversation) if spoken.is_sent else None
         if found is not None:
             return found
         known = _ends_in(conversation, spoken, said) if count >= _LEAST_AGREED else None

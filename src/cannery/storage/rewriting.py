@@ -78,7 +78,7 @@ def continue_in(
             return None
         pairs += _pairs(own, their)
     last, their = ours[-1], theirs[len(ours) - 1]
-    end = their.end if last.asked else _end_of(last, their)
+    end = their.end if last.asked else _end_of(last, their, history)
     if end is None or last.asked != their.asked:
         return None
     return Continued(_behind_results(stored, history, end), (*pairs, *_pairs(last, their)))
@@ -122,11 +122,15 @@ def _is_same(own: _Run, their: _Run, parts: Sequence[_Part]) -> bool:
     return bool(thoughts) and (said.text == rest.text or own.thought() == _TAGS.sub("", found.text))
 
 
-def _end_of(own: _Run, their: _Run) -> int | None:
-    """Where a run ends in another that may say more."""
+def _end_of(own: _Run, their: _Run, history: Sequence[AnyCanister]) -> int | None:
+    """Where a run ends in another that may say more: behind a whole answer, so that what follows is a result."""
     size = len(own.said().text)
     for count in range(1, len(their.parts) + 1):
         parts = their.parts[:count]
+        if count < len(their.parts):
+            between = history[parts[-1].at + 1 : their.parts[count].at]
+            if not any(one.role is Role.Result for one in between):
+                continue
         if sum(len(part.text) for part in parts) >= size and _is_same(own, their, parts):
             return parts[-1].at + 1
     return None
