@@ -64,9 +64,9 @@ class Filing(Struct, frozen=True):
     matched conversation; a longer history becomes a fork of it. A history declared new is refused with a ConflictError
     if another one was filed meanwhile that is the same up to its message ``claimed``. ``link`` is the relation of a new
     conversation to its parent, and ``turn`` the facts kept with the first added message. ``spoken`` is the same history
-    with its digests and session, if the caller has derived them already. A history that ``is_sent`` is that of a client,
-    which may spell earlier messages differently than they are stored (``storage.rewriting``). ``lifted`` is a tag that
-    no longer applies to a conversation, or a fork of it, once something is added.
+    with its digests and session, if the caller has derived them already. A history that ``is_sent`` is a client's, and
+    may spell earlier messages differently than they are stored (``storage.rewriting``). ``lifted`` is a tag that no
+    longer applies to a conversation, or a fork of it, once something is added.
     """
 
     history: Iterable[AnyCanister]
