@@ -222,7 +222,7 @@ DIALECT = Dialect(
         Route("GET", "/v1/models/{model}", "model"),
     ),
     control_paths=TABLE.paths,
-    defaults={"context_management": ({"edits": []},), "service_tier": ("auto",)},
+    defaults={"context_management": ({"edits": []},), "service_tier": ("auto",), "top_p": (-1,)},
     hosted=HOSTED,
     rules_for=rules_for,
     modelled=TABLE.modelled,

@@ -237,6 +237,11 @@ def _own_format(output: OutputFormat) -> Object:
 _TOP_K, _UNIT = fit_top_k(), within(0, 1)
 
 
+def _read_top_p(value: Any, _: Reading) -> Said:
+    """LangChain's clients send -1 for the default, and the server takes it (recorded 2025)."""
+    return (value, None) if type(value) in (int, float) and value != -1 else NOT_READ
+
+
 def _fit_sampler(value: float, to: Writing) -> Any:
     if not samplers(to.body.get("model")):
         drop_control(to.name, value, to.report, f"this model takes no {to.name}")
@@ -267,7 +272,7 @@ TABLE = SettingTable(
         Setting("tool_choice", "tool_choice", Form((), _read_choice, _write_choice), _fit_choice),
         Setting("max_tokens", "max_tokens", WHOLE, fit_limit(is_needed=True)),
         Setting("temperature", "temperature", NUMBER, _fit_sampler),
-        Setting("top_p", "top_p", NUMBER, _fit_sampler),
+        Setting("top_p", "top_p", Form(read=_read_top_p), _fit_sampler),
         Setting("top_k", "top_k", WHOLE, _fit_sampler),
         Setting("stop", "stop_sequences", TEXTS, _fit_stop),
         Setting("parallel_calls", f"tool_choice.{_SINGLE}", Form(write=_write_parallel)),
