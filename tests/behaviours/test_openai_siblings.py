@@ -210,6 +210,14 @@ def test_a_file_that_another_provider_keeps_is_lost(source: str, target: str):
     assert "REFERENCE_UNRESOLVABLE" in {code for code, _ in losses}
 
 
+@pytest.mark.parametrize("target", [CHAT, RESPONSES])
+def test_a_file_of_mistral_is_lost_whatever_its_id(target: str):
+    parts = [{"type": "file", "file_id": "file-1"}, {"type": "text", "text": "q"}]
+    body = {"model": "m", "messages": [user(parts)]}
+    _, losses = rendered(body, "mistral_chat", target)
+    assert ("REFERENCE_UNRESOLVABLE", "messages[0].content[0]") in losses
+
+
 def test_an_image_by_file_id_has_no_place_in_chat():
     parts = [
         {"type": "input_image", "file_id": "file-1", "detail": "auto"},

@@ -455,7 +455,7 @@ class ItemWriter(ContentWriter):
         """The part of a medium of this dialect, or of one that its server can fetch."""
         payload = content.payload
         is_known = isinstance(payload, Location) and is_fetchable(payload)
-        if self.is_same or is_known or knows_file(NAME, payload):
+        if self.is_same or is_known or knows_file(NAME, payload, self.report.request):
             return [own_media(content)]
         self.report.lose("REFERENCE_UNRESOLVABLE", place)
         return []

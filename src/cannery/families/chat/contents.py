@@ -212,7 +212,7 @@ class PartWriter:
             if payload.kind == "url":
                 self.report.lose("MEDIA_DROPPED", place, "Chat takes no file by URL")
                 return None
-            if not (self.is_same or knows_file(self.dialect, payload)):
+            if not (self.is_same or knows_file(self.dialect, payload, self.report.request)):
                 self.report.lose("REFERENCE_UNRESOLVABLE", place)
                 return None
             return {"type": "file", "file": {"file_id": payload.value, **named}}

@@ -25,7 +25,7 @@ _LOGPROBS = "message.output_text.logprobs"
 _DETAILS = frozenset({"auto", "low", "high", "original"})
 # The path of an image's detail in its part, in Chat's relatives and in Responses.
 _DETAIL_PLACES = (".image_url.detail", ".detail")
-# How the ids of OpenAI's Files API begin; other providers' ids begin otherwise.
+# How the ids of OpenAI's Files API begin; a client may send an id of another provider as well.
 _FILE = "file-"
 # The lifetime of a cache mark in both dialects.
 _CACHE = {"30m": "short", "12h": "long"}
@@ -119,13 +119,15 @@ def put_shared(taken: TakenOver, body: Object) -> None:
         place[key] = value
 
 
-def knows_file(dialect: str, payload: object) -> bool:
-    """Whether a dialect accepts the id of a file: both of OpenAI's take those of its Files API."""
+def knows_file(dialect: str, payload: object, request: Request | None) -> bool:
+    """Whether a dialect accepts the id of a file: both of OpenAI's take those of its Files API from the other."""
     return (
         dialect in _WISHES
         and isinstance(payload, Location)
         and payload.kind == "file"
         and payload.value.startswith(_FILE)
+        and request is not None
+        and request.source in _WISHES
     )
 
 
