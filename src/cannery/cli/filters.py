@@ -37,7 +37,11 @@ def add_filters(parser: Parser) -> None:
     add("--since", metavar="TIME", help="changed since: a date, or 90m, 12h, 7d, 2w")
     add("--until", metavar="TIME", help="changed before")
     add("--client", metavar="NAME", help="only those of this program, as the gateway recorded it")
-    add("--session", metavar="ID", help="all conversations of this session of a program")
+    add(
+        "--session",
+        metavar="ID",
+        help="only those of this session of a program; sub-agents and side requests have their own",
+    )
     add("--key", metavar="NAME", help="only those of this key of the gateway (its scope)")
     add("--kind", metavar="KIND", help="only this kind: compaction, subagent, title, summary, ...")
     add("--all", action="store_true", help="also side requests of programs, such as for titles")
