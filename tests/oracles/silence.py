@@ -1,7 +1,8 @@
 """Says which requests say nothing: only those may be refused as empty for another dialect.
 
-What a target is free to leave out (reasoning, signatures, hosted and unknown blocks, files that the model shows)
-counts as nothing, and so does blank text. A call, a result, a user's file or any other words count as something.
+What a target is free to leave out (reasoning, signatures, hosted and unknown blocks, files that the model shows or
+that instructions hold) counts as nothing, and so does blank text. A call, a result, a user's file or any other words
+count as something.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ def says_nothing(dialect: str, body: Any) -> bool:
 
 def _may_go(leaf: Leaf, body: Any) -> bool:
     if leaf.kind in _FILES:
-        return _is_of_model(leaf, body)
+        return not _is_of_user(leaf, body)
     return leaf.kind in _LEFT_OUT or (isinstance(leaf.value, str) and not leaf.value.strip())
 
 
-def _is_of_model(leaf: Leaf, body: Any) -> bool:
+def _is_of_user(leaf: Leaf, body: Any) -> bool:
     field, index, *_ = steps(leaf.path)
-    return body[field][int(index)].get("role") in ("assistant", "model")
+    return body[field][int(index)].get("role") not in ("assistant", "model", "system", "developer")
 
 
 def is_silent(request: cannery.Request) -> bool:

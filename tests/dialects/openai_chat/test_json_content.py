@@ -55,6 +55,13 @@ def test_other_values_are_refused(content: Any):
         cannery.normalize_response(answer(content=content), NAME)
 
 
+def test_cohere_answers_with_no_object():
+    message = {"role": "assistant", "content": {"a": 1}}
+    body = {"id": "i", "message": message, "finish_reason": "COMPLETE"}
+    with pytest.raises(cannery.CanneryError, match=r"message\.content"):
+        cannery.normalize_response(body, "cohere_chat")
+
+
 def test_an_object_in_a_request_is_refused():
     body = {"model": "m", "messages": [{"role": "assistant", "content": {"a": 1}}]}
     with pytest.raises(cannery.CanneryError, match=r"messages\[0\]\.content"):

@@ -167,7 +167,8 @@ class _Deriving:
             return True
         writing.clear(connection, number, stop)
         writing.put(connection, row)
-        if noted != end:
+        if noted < end:
+            # A higher number stays: it is all that shows that lines are missing.
             connection.execute("UPDATE stored SET stop = ? WHERE number = ?", (end, number))
         self._uses.put()
         return False

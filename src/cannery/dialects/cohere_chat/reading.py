@@ -77,6 +77,9 @@ class CohereReader(ChatReader):
     def _assistant_form(self, content: Any, path: Path, start: int) -> str | None:
         if content is absent or content is None:
             return None if content is absent else "null"
+        if type(content) is dict:
+            # No server of this API answers so.
+            return self._no_content(content, path)
         form = super()._assistant_form(content, path, start)
         return None if self.is_answer and form == "list" else form
 
