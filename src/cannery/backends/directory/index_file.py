@@ -180,7 +180,7 @@ class _Opening:
             )
             if path is not None:
                 Path(path).chmod(0o600)
-                self.connection.execute("PRAGMA journal_mode=WAL")
+                _use_log(self.connection)
                 # The file itself changes only when it is sealed.
                 self.connection.execute("PRAGMA wal_autocheckpoint=0")
             self.connection.execute("PRAGMA synchronous=NORMAL")
@@ -235,6 +235,19 @@ class _Opening:
 
 
 _inherited: list[_Opening] = []
+
+
+def _use_log(connection: sqlite3.Connection) -> None:
+    """Switch to a write-ahead log; SQLite does not wait while another connection switches too (sqlite.org/wal.html)."""
+    for left in reversed(range(_TRIES)):
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as error:
+            if not left or error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
+                raise
+            time.sleep(_PAUSE)
+        else:
+            return
 
 
 def _make_tables(connection: sqlite3.Connection, stay: Stay | None) -> None:
